@@ -1,0 +1,1 @@
+//! A 3-D Maxwell solver.

@@ -1,0 +1,3 @@
+//! The afflux command.
+
+fn main() {}

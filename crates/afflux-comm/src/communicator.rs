@@ -1,0 +1,126 @@
+//! The trait that every layer above speaks to, and the small types that travel through it.
+
+use crate::CommError;
+
+/// How one element of a reduction combines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum ReduceOp {
+    /// Wrapping sum modulo 2^64.
+    Sum = 0,
+    /// Smallest value.
+    Min = 1,
+    /// Largest value.
+    Max = 2,
+}
+
+/// One element of a reduction: its operation travels with it, so that sums, minima and maxima share one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Reduce {
+    /// How it combines; the same on all ranks.
+    pub op: ReduceOp,
+    /// This rank's value going in, the result coming out.
+    pub value: u64,
+}
+
+impl Reduce {
+    /// An element that is summed, modulo 2^64.
+    #[must_use]
+    pub fn sum(value: u64) -> Self {
+        Self { op: ReduceOp::Sum, value }
+    }
+    /// An element of which the smallest is kept.
+    #[must_use]
+    pub fn min(value: u64) -> Self {
+        Self { op: ReduceOp::Min, value }
+    }
+    /// An element of which the largest is kept.
+    #[must_use]
+    pub fn max(value: u64) -> Self {
+        Self { op: ReduceOp::Max, value }
+    }
+    /// Combines another rank's element into this one.
+    pub fn combine(&mut self, other: Self) {
+        debug_assert_eq!(self.op, other.op, "ranks must reduce the same elements");
+        self.value = match self.op {
+            ReduceOp::Sum => self.value.wrapping_add(other.value),
+            ReduceOp::Min => self.value.min(other.value),
+            ReduceOp::Max => self.value.max(other.value),
+        };
+    }
+}
+
+/// A message that reached this rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Who sent it.
+    pub source: usize,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Which ranks share a node (memory, and so a cheap exchange).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeMap {
+    /// Node number of each rank, indexed by rank; nodes are numbered by their lowest rank, from 0.
+    pub node_of_rank: Vec<u32>,
+    /// How many nodes there are.
+    pub node_count: u32,
+}
+
+/// A group of ranks that exchange messages.
+///
+/// Messages may be of any length, 2 GiB and more included. Methods marked *collective* are called by all ranks in the
+/// same order. After an error a communicator must not be used further, except to be dropped.
+pub trait Communicator {
+    /// This rank, `0..size`.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks, at least 1.
+    fn size(&self) -> usize;
+
+    /// `"threads"`, `"mpi"` or `"self"`, for reports.
+    fn backend(&self) -> &'static str;
+
+    /// Collective: returns when all ranks have called it.
+    fn barrier(&self) -> Result<(), CommError>;
+
+    /// Collective: `bytes` of rank `root` replace those of every other rank (whose previous content and length do not matter).
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError>;
+
+    /// Collective: combines element by element; all ranks give the same number of elements with the same operations.
+    fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError>;
+
+    /// Collective: the bytes of every rank (lengths may differ), indexed by rank, on every rank.
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError>;
+
+    /// Collective: the bytes of every rank (lengths may differ), indexed by rank, on `root`; empty elsewhere.
+    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError>;
+
+    /// Collective: rank `root` gives one message a rank (indexed by rank; ignored elsewhere); each rank receives its own.
+    fn scatter(&self, root: usize, messages: &[Vec<u8>]) -> Result<Vec<u8>, CommError>;
+
+    /// Collective: the sum of `value` over the ranks below this one (0 on rank 0), modulo 2^64.
+    fn exclusive_sum(&self, value: u64) -> Result<u64, CommError>;
+
+    /// Collective: sends each `(destination, bytes)` without the receivers knowing who sends (the NBX protocol of Hoefler,
+    /// Siebert and Lumsdaine, PPoPP 2010, or the like): cost follows the messages there are, not the square of the ranks.
+    /// At most one message a destination. What arrives is sorted by source.
+    fn sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError>;
+
+    /// Collective: an exchange in which both sides know the lengths: each `(destination, slices)` is sent as the
+    /// concatenation of its slices, and lands in the buffer of the `(source, buffer)` that the receiver gives. At most one
+    /// message a pair of ranks, from a rank to itself allowed; lengths must agree (a mismatch is an error on the receiver).
+    /// A rank with nothing to send or receive still calls it, but need not wait for anyone.
+    fn exchange(&self, sends: &[(usize, &[&[u8]])], receives: &mut [(usize, &mut [u8])]) -> Result<(), CommError>;
+
+    /// Collective: a communicator of its own over the same ranks, whose messages cannot meet those of this one.
+    fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError>;
+
+    /// Collective: one communicator for each colour, ranks ordered by `key`, then by rank here; `None` joins none.
+    fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError>;
+
+    /// Which ranks share a node; worked out once, when the communicator is made.
+    fn nodes(&self) -> &NodeMap;
+}

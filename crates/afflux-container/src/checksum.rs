@@ -1,0 +1,45 @@
+//! Checksums of a column: a sum, so that ranks can hash their own points and add up, in any order and any split.
+//!
+//! The sum runs modulo 2^64 over one hash for each contiguous run of values: (dataset, point, component). The hash is XXH3-64
+//! of the run's bytes, seeded with where the run belongs, so that values that change places do not cancel out.
+
+use crate::DatasetIndex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Where a run of values belongs; what a run's hash is seeded with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunPlace {
+    /// Index of the set in the file.
+    pub set: usize,
+    /// The dataset within the set.
+    pub dataset: DatasetIndex,
+    /// Position of the point in file order (0 for `step` and `time`).
+    pub position: u64,
+    /// Component (0 where there is none).
+    pub component: u32,
+    /// Column of chunks.
+    pub column: u64,
+}
+
+/// The hash of one run: `bytes` holds the run's sealed rows of this column, from the column's first row on.
+#[must_use]
+pub fn run_checksum(place: RunPlace, bytes: &[u8]) -> u64 {
+    let dataset = match place.dataset {
+        DatasetIndex::Step => 0,
+        DatasetIndex::Time => 1,
+        DatasetIndex::Variable(variable) => 2 + variable as u64,
+    };
+    let mut seed = 0x9E37_79B9_7F4A_7C15;
+    for word in [place.set as u64, dataset, place.position, u64::from(place.component), place.column] {
+        seed = mix(seed ^ word);
+    }
+    xxh3_64_with_seed(bytes, seed)
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+fn mix(mut word: u64) -> u64 {
+    word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
+}

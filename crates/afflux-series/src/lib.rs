@@ -1,0 +1,1 @@
+//! Probe sets, windows, transposition, and the writer that keeps every step exactly once.

@@ -1,0 +1,1 @@
+//! Aggregated parallel output of sampled simulation data.
