@@ -4,7 +4,7 @@
 //! chunk_steps)`. One column of chunks holds `chunk_steps` rows of all points. Within a chunk a point's block is contiguous:
 //! `components` runs of `chunk_steps` values. The `time` and `step` datasets have one chunk of `chunk_steps` values a column.
 
-use crate::SetSpec;
+use crate::{SetSpec, VariableSpec};
 
 /// A growing dataset of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,9 +35,14 @@ impl SetGeometry {
     /// fewer points than there are chunks.
     #[must_use]
     pub fn new(set: &SetSpec, chunk_bytes: u64) -> Self {
-        let points = set.points.len() as u64;
+        Self::of(set.points.len() as u64, &set.variables, set.chunk_steps, chunk_bytes)
+    }
+
+    /// As [`SetGeometry::new`], on a rank that knows how many points there are but not which.
+    #[must_use]
+    pub fn of(points: u64, variables: &[VariableSpec], chunk_steps: u64, chunk_bytes: u64) -> Self {
         let block_bytes: Vec<u64> =
-            set.variables.iter().map(|variable| variable.row_bytes() as u64 * set.chunk_steps).collect();
+            variables.iter().map(|variable| variable.row_bytes() as u64 * chunk_steps).collect();
         let points_per_chunk = block_bytes
             .iter()
             .map(|&block| {
@@ -46,7 +51,7 @@ impl SetGeometry {
                 points.max(1).div_ceil(chunks)
             })
             .collect();
-        Self { points, chunk_steps: set.chunk_steps, points_per_chunk, block_bytes }
+        Self { points, chunk_steps, points_per_chunk, block_bytes }
     }
 
     /// Chunks in one column of a dataset.

@@ -94,6 +94,24 @@ pub trait StorageFileExt: StorageFile {
         Ok(())
     }
 
+    /// Writes all bytes of the slices, one after another: as [`StorageFileExt::write_all_at`]. The slices are used up.
+    fn write_all_vectored_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        // Empty slices in front would make a write of 0 bytes look like a file that takes no more.
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            match self.write_vectored_at(slices, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    IoSlice::advance_slices(&mut slices, written);
+                    offset += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Reads until the buffer is full or the file ends; returns the number of bytes read.
     fn read_full_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
