@@ -5,7 +5,12 @@
 
 pub mod checksum;
 mod geometry;
+mod reader;
 mod spec;
 
 pub use geometry::{DatasetIndex, SetGeometry};
+pub use reader::{
+    Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
+    Verification, VerifyProgress, slot_checksum,
+};
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};

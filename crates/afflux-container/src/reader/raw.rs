@@ -1,0 +1,250 @@
+//! Reading through HDF5 without trusting what the file says: types and shapes are checked before a read, and no read asks
+//! for more bytes than the file is long.
+//!
+//! The chunk cache and the sieve buffer are off, so HDF5 reads exactly the bytes selected, straight from the unfiltered
+//! chunks: one contiguous read for each run of values, and never a stale copy of a chunk that others write.
+
+use super::ReadError;
+use crate::ElementType;
+use hdf5_metno::types::{FixedAscii, FixedUnicode, FloatSize, IntSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5_metno::{Attribute, Dataset, File, Group, H5Type, Hyperslab, Location, SliceOrIndex};
+use ndarray::IxDyn;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest fixed-length text attribute that is read; longer ones are cut by HDF5.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Texts of one attribute that are read at most.
+const TEXTS_MAX: usize = 65_536;
+/// Metadata read while a writer changes it fails its checksum; HDF5 retries only in SWMR mode, so we do.
+const ATTEMPTS: u32 = 4;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(3);
+
+/// An open file and how much it can hold.
+#[derive(Debug)]
+pub(super) struct RawFile {
+    pub path: PathBuf,
+    pub root: File,
+    /// Length of the file when it was opened.
+    pub bytes: u64,
+    /// Whether a writer may be at work, so that a failed read is worth another attempt.
+    pub live: bool,
+}
+
+impl RawFile {
+    /// Opens read-only with HDF5's stock driver and without HDF5's lock: our writer takes another one, and a reader must
+    /// neither wait for it nor keep it out.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let open_error = |source| ReadError::Open { path: path.into(), source };
+        let metadata = std::fs::metadata(path).map_err(open_error)?;
+        if metadata.is_dir() {
+            return Err(open_error(std::io::ErrorKind::IsADirectory.into()));
+        }
+        let signature = signature(path).map_err(open_error)?;
+        if let Some(found) = signature {
+            return Err(ReadError::NotHdf5 { path: path.into(), found });
+        }
+        let root = File::with_options()
+            .with_fapl(|list| list.file_locking(false).chunk_cache(0, 0, 0.0).sieve_buf_size(0))
+            .open(path)
+            .map_err(|error| ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") })?;
+        Ok(Self { path: path.into(), root, bytes: metadata.len(), live: true })
+    }
+
+    pub fn damaged(&self, what: impl Into<String>) -> ReadError {
+        ReadError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+
+    pub fn not_afflux(&self, what: impl Into<String>) -> ReadError {
+        ReadError::NotAfflux { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Runs an HDF5 call, again if it fails while a writer may be at work.
+    pub fn attempt<T>(&self, mut call: impl FnMut() -> hdf5_metno::Result<T>) -> hdf5_metno::Result<T> {
+        let mut result = call();
+        for _ in 1..ATTEMPTS {
+            if result.is_ok() || !self.live {
+                break;
+            }
+            std::thread::sleep(ATTEMPT_PAUSE);
+            result = call();
+        }
+        result
+    }
+
+    /// Opens a dataset that must be there and have `rank` dimensions.
+    pub fn dataset(&self, group: &Group, name: &str, rank: usize) -> Result<Checked, ReadError> {
+        let label = label(group, name);
+        let dataset = self
+            .attempt(|| group.dataset(name))
+            .map_err(|error| self.damaged(format!("dataset {label} cannot be opened: {error}")))?;
+        let checked = self.checked(dataset, label)?;
+        if checked.shape.len() != rank {
+            return Err(self.damaged(format!("{} has {} dimensions, not {rank}", checked.label, checked.shape.len())));
+        }
+        Ok(checked)
+    }
+
+    /// Learns a dataset's shape, chunks and type.
+    pub fn checked(&self, dataset: Dataset, label: String) -> Result<Checked, ReadError> {
+        let describe = || -> hdf5_metno::Result<_> {
+            let space = dataset.space()?;
+            let shape = space.shape().into_iter().map(|length| length as u64).collect();
+            let chunk = dataset.dcpl()?.chunk().map(|chunk| chunk.into_iter().map(|length| length as u64).collect());
+            Ok((shape, chunk, dataset.dtype()?.to_descriptor()?))
+        };
+        let (shape, chunk, descriptor) =
+            describe().map_err(|error| self.damaged(format!("{label} cannot be understood: {error}")))?;
+        Ok(Checked { dataset, label, shape, chunk, descriptor })
+    }
+
+    /// Reads a box of values, row-major, one range a dimension. HDF5 converts them to `T` where the file has another number
+    /// type.
+    pub fn read<T: H5Type>(&self, from: &Checked, ranges: &[Range<u64>]) -> Result<Vec<T>, ReadError> {
+        assert_eq!(ranges.len(), from.shape.len(), "one range a dimension of {}", from.label);
+        let mut values = 1_u64;
+        let mut slices = Vec::with_capacity(ranges.len());
+        for (range, &length) in ranges.iter().zip(&from.shape) {
+            if range.start > range.end || range.end > length {
+                return Err(self.damaged(format!("{} ends at {length}, before {}", from.label, range.end)));
+            }
+            let count = range.end - range.start;
+            values = values.saturating_mul(count);
+            slices.push(SliceOrIndex::SliceCount {
+                start: self.index(range.start)?,
+                step: self.index(count.max(1))?,
+                count: 1,
+                block: self.index(count)?,
+            });
+        }
+        if values == 0 {
+            return Ok(Vec::new());
+        }
+        self.check_memory(from, values, size_of::<T>())?;
+        let selection = Hyperslab::from(slices);
+        let array = self
+            .attempt(|| from.dataset.read_slice::<T, _, IxDyn>(selection.clone()))
+            .map_err(|error| self.damaged(format!("{} cannot be read: {error}", from.label)))?;
+        Ok(array.into_raw_vec_and_offset().0)
+    }
+
+    /// Reads a piece of a dataset of one dimension.
+    pub fn read_line<T: H5Type>(&self, from: &Checked, range: Range<u64>) -> Result<Vec<T>, ReadError> {
+        self.read(from, std::slice::from_ref(&range))
+    }
+
+    /// Refuses a read that the file cannot hold (its shape is damaged) or the memory cannot.
+    fn check_memory(&self, from: &Checked, values: u64, bytes_per_value: usize) -> Result<(), ReadError> {
+        let in_file = values.saturating_mul(from.value_bytes());
+        if in_file > self.bytes {
+            let what = format!("{} claims {in_file} bytes of a file of {} bytes", from.label, self.bytes);
+            return Err(self.damaged(what));
+        }
+        let bytes = values.saturating_mul(bytes_per_value as u64);
+        let mut probe = Vec::<u8>::new();
+        usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| probe.try_reserve_exact(bytes).ok())
+            .ok_or(ReadError::Memory { bytes })
+    }
+
+    fn index(&self, value: u64) -> Result<usize, ReadError> {
+        usize::try_from(value).map_err(|_| ReadError::Memory { bytes: value })
+    }
+
+    /// Reads a one-dimensional dataset of texts.
+    pub fn read_texts(&self, from: &Checked) -> Result<Vec<String>, ReadError> {
+        let values = from.shape.iter().product::<u64>();
+        self.check_memory(from, values, size_of::<VarLenUnicode>())?;
+        texts(&from.dataset.as_reader(), &from.descriptor)
+            .map_err(|error| self.damaged(format!("{} cannot be read: {error}", from.label)))
+    }
+
+    /// The text of an attribute; `None` where there is no such attribute or it is no text.
+    pub fn text_attribute(&self, location: &Location, name: &str) -> Option<String> {
+        self.text_attributes(location, name).and_then(|texts| texts.into_iter().next())
+    }
+
+    /// The texts of an attribute; `None` where there is no such attribute or it is no text.
+    pub fn text_attributes(&self, location: &Location, name: &str) -> Option<Vec<String>> {
+        let attribute = location.attr(name).ok().filter(|attribute| attribute.size() <= TEXTS_MAX)?;
+        let descriptor = attribute.dtype().ok()?.to_descriptor().ok()?;
+        texts(&attribute.as_reader(), &descriptor).ok()
+    }
+
+    /// The integer of a one-element attribute; `None` where there is no such attribute or it is no integer.
+    pub fn integer_attribute(&self, location: &Location, name: &str) -> Option<i64> {
+        let attribute: Attribute = location.attr(name).ok()?;
+        if attribute.size() != 1 {
+            return None;
+        }
+        attribute.read_raw::<i64>().ok()?.first().copied()
+    }
+}
+
+/// A dataset with what was learnt about it when the file was opened; a writer may have extended it since.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub dataset: Dataset,
+    /// Path within the file, for messages.
+    pub label: String,
+    pub shape: Vec<u64>,
+    pub chunk: Option<Vec<u64>>,
+    pub descriptor: TypeDescriptor,
+}
+
+impl Checked {
+    /// The type of the values, where it is one that a variable can have.
+    pub fn element(&self) -> Option<ElementType> {
+        match self.descriptor {
+            TypeDescriptor::Float(FloatSize::U4) => Some(ElementType::F32),
+            TypeDescriptor::Float(FloatSize::U8) => Some(ElementType::F64),
+            TypeDescriptor::Integer(IntSize::U4) => Some(ElementType::I32),
+            TypeDescriptor::Integer(IntSize::U8) => Some(ElementType::I64),
+            _ => None,
+        }
+    }
+
+    fn value_bytes(&self) -> u64 {
+        match &self.descriptor {
+            // In the file a text of variable length is a length, the address of a heap and an index: 16 bytes.
+            TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode => 16,
+            other => other.size() as u64,
+        }
+    }
+}
+
+/// The path of a group's member, for messages.
+pub(super) fn label(group: &Group, name: &str) -> String {
+    format!("{}/{name}", group.name().trim_end_matches('/'))
+}
+
+/// Reads texts of whichever kind HDF5 has; bytes that are not UTF-8 are replaced, never trusted.
+fn texts(reader: &hdf5_metno::Reader, descriptor: &TypeDescriptor) -> hdf5_metno::Result<Vec<String>> {
+    fn lossy<T>(values: Vec<T>, bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
+        values.iter().map(|value| String::from_utf8_lossy(bytes(value)).into_owned()).collect()
+    }
+    Ok(match descriptor {
+        TypeDescriptor::VarLenUnicode => lossy(reader.read_raw::<VarLenUnicode>()?, VarLenUnicode::as_bytes),
+        TypeDescriptor::VarLenAscii => lossy(reader.read_raw::<VarLenAscii>()?, VarLenAscii::as_bytes),
+        TypeDescriptor::FixedUnicode(_) => {
+            lossy(reader.read_raw::<FixedUnicode<TEXT_BYTES_MAX>>()?, FixedUnicode::as_bytes)
+        }
+        TypeDescriptor::FixedAscii(_) => lossy(reader.read_raw::<FixedAscii<TEXT_BYTES_MAX>>()?, FixedAscii::as_bytes),
+        _ => return Err("not a text".into()),
+    })
+}
+
+/// What the file seems to be where it does not begin as HDF5 files do; `None` for HDF5.
+fn signature(path: &Path) -> std::io::Result<Option<&'static str>> {
+    use std::io::Read;
+    let mut start = Vec::with_capacity(8);
+    std::fs::File::open(path)?.take(8).read_to_end(&mut start)?;
+    Ok(match start.as_slice() {
+        b"\x89HDF\r\n\x1a\n" => None,
+        [] => Some("it is empty"),
+        [b'C', b'D', b'F', ..] => Some("it is a classic netCDF file"),
+        _ => Some("it does not begin with HDF5's signature"),
+    })
+}
