@@ -1,4 +1,9 @@
 //! The bytes of a file that one rank reads or writes, regular patterns kept as strided runs.
+//!
+//! Answers for: building extents, cutting them to a range without expanding them, and the place of a file offset in their
+//! payload. Leaves their form on the wire to `wire` and what several ranks' extents cover together to `cover`.
+
+use crate::ByteRange;
 
 /// `count` pieces of `length` bytes, the first at `offset`, each next one `stride` bytes further.
 ///
@@ -32,6 +37,28 @@ impl Run {
     pub fn end(&self) -> u64 {
         self.offset + self.stride * (self.count - 1) + self.length
     }
+    /// Start of piece `k`.
+    fn piece(&self, k: u64) -> u64 {
+        self.offset + k * self.stride
+    }
+    /// Payload bytes of this run at file offsets below `offset`.
+    fn bytes_before(&self, offset: u64) -> u64 {
+        let Some(distance) = offset.checked_sub(self.offset) else { return 0 };
+        let whole = distance / self.stride;
+        if whole >= self.count {
+            return self.bytes();
+        }
+        whole * self.length + (distance % self.stride).min(self.length)
+    }
+    /// The numbers of the pieces that have a byte in `range`, half-open.
+    fn pieces_in(&self, range: ByteRange) -> (u64, u64) {
+        let from = match range.start.checked_sub(self.offset) {
+            None => 0,
+            Some(distance) => distance / self.stride + u64::from(distance % self.stride >= self.length),
+        };
+        let to = range.end.saturating_sub(self.offset).div_ceil(self.stride).min(self.count);
+        (from.min(to), to)
+    }
 }
 
 /// An ascending list of runs whose spans `[offset, end)` do not overlap; what it describes travels in this order.
@@ -56,6 +83,7 @@ impl Extents {
         if length == 0 {
             return;
         }
+        assert!(offset.checked_add(length).is_some(), "a piece of {length} bytes at {offset} ends past any file");
         self.bytes += length;
         let Some(last) = self.runs.last_mut() else {
             self.runs.push(Run::contiguous(offset, length));
@@ -73,6 +101,72 @@ impl Extents {
         } else {
             self.runs.push(Run::contiguous(offset, length));
         }
+    }
+
+    /// Adds a strided run behind all others, joining as [`Extents::push`] does, without expanding it.
+    ///
+    /// # Panics
+    /// If the run breaks its invariants, or begins before the end of the last one.
+    pub fn push_run(&mut self, run: Run) {
+        assert!(run.length > 0 && run.count > 0, "a run has bytes: {run:?}");
+        if run.count == 1 {
+            self.push(run.offset, run.length);
+            return;
+        }
+        assert!(run.stride > run.length, "the pieces of a run do not touch: {run:?}");
+        // The first piece alone may join what is there; if it continues a strided run, all of them do.
+        self.push(run.offset, run.length);
+        let last = self.runs.last_mut().expect("a piece was just pushed");
+        let rest = Run { offset: run.piece(1), count: run.count - 1, ..run };
+        let same_spacing = last.piece(last.count) == rest.offset || last.count == 1;
+        if last.length == run.length && last.end() == run.offset + run.length && same_spacing {
+            last.stride = run.stride;
+            last.count += rest.count;
+            self.bytes += rest.bytes();
+        } else if rest.count == 1 {
+            self.push(rest.offset, rest.length);
+        } else {
+            self.bytes += rest.bytes();
+            self.runs.push(rest);
+        }
+    }
+
+    /// How many pieces there are, without counting them one by one.
+    #[must_use]
+    pub fn piece_count(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// The part that lies in `range`; a strided run gives at most three runs, however many pieces it has.
+    #[must_use]
+    pub fn clip(&self, range: ByteRange) -> Self {
+        let mut part = Self::new();
+        let first = self.runs.partition_point(|run| run.end() <= range.start);
+        for run in self.runs[first..].iter().take_while(|run| run.offset < range.end) {
+            let (mut from, mut to) = run.pieces_in(range);
+            if from == to {
+                continue;
+            }
+            // The outermost pieces may be cut; what lies between them is regular.
+            let head = run.piece(from);
+            if head < range.start {
+                part.push(range.start, (head + run.length).min(range.end) - range.start);
+                from += 1;
+            }
+            let tail = (from < to).then(|| run.piece(to - 1)).filter(|tail| tail + run.length > range.end);
+            if tail.is_some() {
+                to -= 1;
+            }
+            if from < to {
+                let count = to - from;
+                let stride = if count == 1 { run.length } else { run.stride };
+                part.push_run(Run { offset: run.piece(from), length: run.length, stride, count });
+            }
+            if let Some(tail) = tail {
+                part.push(tail, range.end - tail);
+            }
+        }
+        part
     }
 
     /// The runs, ascending.
@@ -102,5 +196,47 @@ impl Extents {
     /// Every piece as `(offset, length)`, ascending.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().flat_map(|run| (0..run.count).map(move |k| (run.offset + k * run.stride, run.length)))
+    }
+}
+
+/// Extents with the running sums that find a file offset in their payload in logarithmic time.
+#[derive(Debug, Clone)]
+pub struct PayloadIndex<'a> {
+    extents: &'a Extents,
+    /// Payload before each run, indexed by run.
+    before: Vec<u64>,
+}
+
+impl<'a> PayloadIndex<'a> {
+    /// Sums up the runs once.
+    #[must_use]
+    pub fn new(extents: &'a Extents) -> Self {
+        let mut sum = 0;
+        let before = extents
+            .runs
+            .iter()
+            .map(|run| {
+                let here = sum;
+                sum += run.bytes();
+                here
+            })
+            .collect();
+        Self { extents, before }
+    }
+
+    /// Payload bytes at file offsets below `offset`.
+    #[must_use]
+    pub fn bytes_before(&self, offset: u64) -> u64 {
+        match self.extents.runs.partition_point(|run| run.offset < offset).checked_sub(1) {
+            None => 0,
+            Some(at) => self.before[at] + self.extents.runs[at].bytes_before(offset),
+        }
+    }
+
+    /// The payload that lies in `range` of the file. Because extents ascend it is one range of the payload, so that what
+    /// an aggregator gets in a round is never packed, only pointed to.
+    #[must_use]
+    pub fn payload_in(&self, range: ByteRange) -> ByteRange {
+        ByteRange::new(self.bytes_before(range.start), self.bytes_before(range.end))
     }
 }
