@@ -1,5 +1,7 @@
 //! The trait that every layer above speaks to, and the small types that travel through it.
 
+use std::collections::HashMap;
+
 use crate::CommError;
 
 /// How one element of a reduction combines.
@@ -67,6 +69,25 @@ pub struct NodeMap {
     pub node_of_rank: Vec<u32>,
     /// How many nodes there are.
     pub node_count: u32,
+}
+
+impl NodeMap {
+    /// The map in which ranks with equal labels (indexed by rank) share a node.
+    ///
+    /// # Panics
+    /// When there are more than `u32::MAX` nodes.
+    #[must_use]
+    pub fn from_labels(labels: &[u32]) -> Self {
+        let mut numbers = HashMap::new();
+        let node_of_rank = labels
+            .iter()
+            .map(|label| {
+                let next = u32::try_from(numbers.len()).expect("node numbers fit in 32 bits");
+                *numbers.entry(*label).or_insert(next)
+            })
+            .collect();
+        Self { node_of_rank, node_count: u32::try_from(numbers.len()).expect("node numbers fit in 32 bits") }
+    }
 }
 
 /// A group of ranks that exchange messages.

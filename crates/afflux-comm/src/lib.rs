@@ -7,8 +7,15 @@
 //! enough. Every method marked *collective* must be called by all ranks of the communicator in the same order.
 
 pub mod agree;
+mod alone;
+mod bytes;
+mod check;
 mod communicator;
+pub mod conformance;
 mod error;
+mod stall;
+pub mod threads;
 
+pub use alone::SelfCommunicator;
 pub use communicator::{Communicator, NodeMap, Received, Reduce, ReduceOp};
 pub use error::CommError;
