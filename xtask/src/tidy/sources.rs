@@ -46,14 +46,18 @@ fn check_length(path: &str, text: &str, longer: &[(&str, usize)], problems: &mut
 
 /// Home folders and the like: they are right on one machine only.
 fn check_machine_paths(path: &str, text: &str, problems: &mut Vec<Problem>) {
-    // Put together here, so that this file does not hold what it looks for.
-    let beginnings = ["root", "home", "Users", "work", "workspace", "mnt"].map(|folder| format!("/{folder}/"));
+    // Put together here, so that this file does not hold what it looks for; whether a user's name comes first.
+    let beginnings = [("root", false), ("work", false), ("home", true), ("Users", true)];
     for (number, line) in text.lines().enumerate() {
-        for beginning in &beginnings {
-            let absolute = line.match_indices(beginning.as_str()).any(|(at, _)| {
+        for (folder, named) in beginnings {
+            let beginning = format!("/{folder}/");
+            let absolute = line.match_indices(&beginning).any(|(at, _)| {
                 let before = line[..at].chars().next_back();
+                let rest = &line[at + beginning.len()..];
+                let inside = rest.find(|character: char| !character.is_alphanumeric() && !"_-.".contains(character));
                 // Within a longer path or an address it is a folder of that name, not a machine's.
                 before.is_none_or(|before| !before.is_alphanumeric() && !"/.$}~_-*)".contains(before))
+                    && (!named || inside.is_some_and(|end| end > 0 && rest[end..].starts_with('/')))
             });
             if absolute {
                 problems.push(Problem::new(path, number + 1, format!("{beginning}... is a path of one machine")));
@@ -135,7 +139,8 @@ mod tests {
         let home = format!("see /{}/anna/run.nc\n", "home");
         assert_eq!(messages("a.md", &home).len(), 1);
         assert_eq!(messages("tests/e2e/a.sh", &format!("cd /{}/x\n", "root")).len(), 1);
-        assert_eq!(messages("a.md", &format!("https://example.org/{}/x and ./{}/x\n", "home", "work")), [""; 0]);
+        let elsewhere = format!("https://example.org/{}/x, ./{}/x, mounted on /{}/u\n", "home", "work", "home");
+        assert_eq!(messages("a.md", &elsewhere), [""; 0]);
     }
 
     #[test]
