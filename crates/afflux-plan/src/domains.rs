@@ -35,6 +35,26 @@ impl fmt::Display for Partition {
     }
 }
 
+/// What two ranks' writes to the page cache contend for.
+const PAGE_BYTES: NonZeroU64 = NonZeroU64::new(4096).expect("not zero");
+
+/// Below this many pages an aggregator, evenness matters more than whole pages.
+const PAGES_PER_AGGREGATOR_MIN: u64 = 16;
+
+impl Partition {
+    /// Aligned to the stripes where they are known (hint `striping_unit`), else to pages, else, for ranges too small to
+    /// share out in pages, even.
+    #[must_use]
+    pub fn choose(range: ByteRange, aggregator_count: usize, striping_unit_bytes: Option<NonZeroU64>) -> Self {
+        let pages = range.bytes() / PAGE_BYTES / PAGES_PER_AGGREGATOR_MIN;
+        match striping_unit_bytes {
+            Some(unit_bytes) => Self::Aligned { unit_bytes },
+            None if pages >= aggregator_count as u64 => Self::Aligned { unit_bytes: PAGE_BYTES },
+            None => Self::Even,
+        }
+    }
+}
+
 /// The partition of one accessed range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileDomains {
