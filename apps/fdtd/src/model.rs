@@ -1,0 +1,460 @@
+//! What to simulate: the model file, its defaults, and the models that come with the crate.
+//!
+//! A [`Model`] is plain data as read from TOML (`README.md` describes every key); whoever holds one from
+//! [`Model::from_toml`] or [`Model::from_file`] may rely on `check.rs` having accepted it. Stations files are read here too,
+//! so that a model holds its points and needs no file later. Nothing here communicates: every rank reads the model, or
+//! one rank reads the text and broadcasts it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::ModelError;
+use crate::grid::{Component, Grid};
+
+mod check;
+
+/// The largest model or stations file that is read: 100,000 stations take about 5 MB; more than this is a wrong path.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// A whole model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// A line for people.
+    #[serde(default)]
+    pub title: String,
+    /// Time steps of a run.
+    pub steps: u64,
+    /// Cells and time step.
+    pub grid: GridModel,
+    /// The outer faces.
+    #[serde(default)]
+    pub boundaries: BoundariesModel,
+    /// The absorbing layers.
+    #[serde(default)]
+    pub cpml: CpmlModel,
+    /// Currents.
+    #[serde(default)]
+    pub sources: Vec<SourceModel>,
+    /// Materials; where boxes overlap the later one counts. All else is vacuum.
+    #[serde(default)]
+    pub boxes: Vec<BoxModel>,
+    /// Probe sets.
+    #[serde(default)]
+    pub probes: Vec<ProbeSetModel>,
+    /// How samples are written.
+    #[serde(default)]
+    pub output: OutputModel,
+    /// Bounds against absurd models.
+    #[serde(default)]
+    pub limits: LimitsModel,
+}
+
+/// Cells, their size, and the time step.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GridModel {
+    /// Cells along x, y, z.
+    pub cells: [u64; 3],
+    /// Cell size in metres: one number, or one an axis.
+    pub cell_size: Length,
+    /// Time step as a fraction of the stability limit; in (0, 1].
+    #[serde(default = "default_courant")]
+    pub courant: f64,
+}
+
+fn default_courant() -> f64 {
+    0.99
+}
+
+/// One length, or one an axis; metres.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a length in metres, or [dx, dy, dz]")]
+pub enum Length {
+    /// The same along x, y and z.
+    Same(f64),
+    /// Along x, y, z.
+    Each([f64; 3]),
+}
+
+impl Length {
+    /// Along x, y, z.
+    #[must_use]
+    pub fn each(self) -> [f64; 3] {
+        match self {
+            Self::Same(length) => [length; 3],
+            Self::Each(lengths) => lengths,
+        }
+    }
+}
+
+/// What an outer face is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Boundary {
+    /// A perfect electric conductor.
+    #[default]
+    Pec,
+    /// Absorbing layers inside the domain, backed by a perfect conductor.
+    Cpml,
+}
+
+/// The six faces.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BoundariesModel {
+    /// Faces that are not named.
+    pub all: Boundary,
+    /// Face at x = 0.
+    pub x_min: Option<Boundary>,
+    /// Face at the upper end of x.
+    pub x_max: Option<Boundary>,
+    /// Face at y = 0.
+    pub y_min: Option<Boundary>,
+    /// Face at the upper end of y.
+    pub y_max: Option<Boundary>,
+    /// Face at z = 0.
+    pub z_min: Option<Boundary>,
+    /// Face at the upper end of z.
+    pub z_max: Option<Boundary>,
+}
+
+impl BoundariesModel {
+    /// The faces `[axis][0 lower, 1 upper]`.
+    #[must_use]
+    pub fn faces(&self) -> [[Boundary; 2]; 3] {
+        let named = [[self.x_min, self.x_max], [self.y_min, self.y_max], [self.z_min, self.z_max]];
+        named.map(|axis| axis.map(|face| face.unwrap_or(self.all)))
+    }
+}
+
+/// Grading of the absorbing layers (Roden and Gedney 2000). The defaults suit any cell size.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CpmlModel {
+    /// Cells.
+    pub thickness: u64,
+    /// Order m of the polynomial grading of sigma and kappa.
+    pub order: f64,
+    /// Largest sigma, as a multiple of the optimum `0.8 (m + 1) / (eta0 d)`.
+    pub sigma_factor: f64,
+    /// Largest kappa, at least 1.
+    pub kappa_max: f64,
+    /// Largest alpha (at the inner face of the layers), as a multiple of the optimum sigma.
+    pub alpha_factor: f64,
+    /// Order of the grading of alpha.
+    pub alpha_order: f64,
+}
+
+impl Default for CpmlModel {
+    fn default() -> Self {
+        Self { thickness: 10, order: 3.0, sigma_factor: 1.0, kappa_max: 5.0, alpha_factor: 0.01, alpha_order: 1.0 }
+    }
+}
+
+/// An electric current along one edge of a cell: a short dipole of the length of the cell.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceModel {
+    /// A point in the cell, metres.
+    pub position: [f64; 3],
+    /// Direction.
+    pub axis: Axis,
+    /// Largest current, amperes.
+    #[serde(default = "default_amplitude")]
+    pub amplitude: f64,
+    /// Course in time.
+    pub waveform: WaveformModel,
+}
+
+fn default_amplitude() -> f64 {
+    1.0
+}
+
+/// A direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Axis {
+    /// Along x.
+    X,
+    /// Along y.
+    Y,
+    /// Along z.
+    Z,
+}
+
+impl Axis {
+    /// 0, 1, 2.
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Self::X => 0,
+            Self::Y => 1,
+            Self::Z => 2,
+        }
+    }
+}
+
+/// The course of a source in time, peak 1. With `g = exp(-((t - delay) / width)^2 / 2)`:
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum WaveformModel {
+    /// `g`. Leaves charges, and so a static field, at the ends of the dipole.
+    Gaussian {
+        /// Standard deviation, seconds.
+        width: f64,
+        /// Time of the peak, seconds; 5 widths when left out.
+        delay: Option<f64>,
+    },
+    /// `g sin(2 pi frequency (t - delay))`.
+    Modulated {
+        /// Carrier, hertz.
+        frequency: f64,
+        /// Standard deviation of the envelope, seconds.
+        width: f64,
+        /// Time of the peak of the envelope, seconds; 5 widths when left out.
+        delay: Option<f64>,
+    },
+    /// `(1 - 2 u) exp(-u)` with `u = (pi frequency (t - delay))^2`.
+    Ricker {
+        /// Peak of the spectrum, hertz.
+        frequency: f64,
+        /// Time of the peak, seconds; 1.5 periods when left out.
+        delay: Option<f64>,
+    },
+}
+
+/// A box of one material: cells whose centre it holds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoxModel {
+    /// Lower corner, metres.
+    pub min: [f64; 3],
+    /// Upper corner, metres.
+    pub max: [f64; 3],
+    /// Relative permittivity, at least 1.
+    #[serde(default = "default_permittivity")]
+    pub permittivity: f64,
+    /// Conductivity, S/m.
+    #[serde(default)]
+    pub conductivity: f64,
+}
+
+fn default_permittivity() -> f64 {
+    1.0
+}
+
+/// Probes with common fields and cadence. Exactly one of `points`, `grid`, `stations` says where they are.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeSetModel {
+    /// Name of the set; the empty name is the main set.
+    #[serde(default)]
+    pub name: String,
+    /// A list.
+    pub points: Option<Vec<PointModel>>,
+    /// Counts along x, y, z, spread evenly: `[8, 8, 16]` or `"8x8x16"`.
+    pub grid: Option<GridCounts>,
+    /// The part of the domain that `grid` fills, metres; all of it when left out.
+    pub region: Option<RegionModel>,
+    /// A text file of lines `name x y z`, relative to the model file.
+    pub stations: Option<PathBuf>,
+    /// What is sampled, in the order of the columns.
+    pub fields: Vec<Component>,
+    /// Type of the samples.
+    #[serde(default, rename = "type")]
+    pub sample_type: SampleType,
+    /// A row every so many steps.
+    #[serde(default = "default_every")]
+    pub every: u64,
+    /// What becomes of points outside the domain.
+    #[serde(default)]
+    pub outside: Outside,
+    /// The points of the `stations` file, read when the model is.
+    #[serde(skip)]
+    pub station_points: Vec<PointModel>,
+}
+
+fn default_every() -> u64 {
+    1
+}
+
+/// One point of a list.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointModel {
+    /// Its name, unique in the set; `p` and its number from 0 when left out.
+    pub name: Option<String>,
+    /// Metres.
+    pub x: f64,
+    /// Metres.
+    pub y: f64,
+    /// Metres.
+    pub z: f64,
+}
+
+/// A part of the domain.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegionModel {
+    /// Lower corner, metres.
+    pub min: [f64; 3],
+    /// Upper corner, metres.
+    pub max: [f64; 3],
+}
+
+/// Counts along x, y, z.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected counts such as [8, 8, 16] or \"8x8x16\"")]
+pub enum GridCounts {
+    /// `[8, 8, 16]`.
+    List([u64; 3]),
+    /// `"8x8x16"`.
+    Text(String),
+}
+
+impl GridCounts {
+    /// Along x, y, z; `None` where the text is not three numbers with `x` between them.
+    #[must_use]
+    pub fn each(&self) -> Option<[u64; 3]> {
+        match self {
+            Self::List(counts) => Some(*counts),
+            Self::Text(text) => {
+                let counts: Vec<u64> = text.split('x').map(|n| n.trim().parse().ok()).collect::<Option<_>>()?;
+                counts.try_into().ok()
+            }
+        }
+    }
+}
+
+/// Type of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SampleType {
+    /// As computed.
+    #[default]
+    F64,
+    /// Rounded to the nearest.
+    F32,
+}
+
+/// What becomes of points outside the domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outside {
+    /// The run is refused; the points are named.
+    #[default]
+    Error,
+    /// They are left out; the points are named. The others keep their ids.
+    Warn,
+}
+
+/// How samples are written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputModel {
+    /// Simulation steps between flushes.
+    pub window_steps: u64,
+    /// Rows of a chunk in the file; the writer chooses when left out.
+    pub chunk_steps: Option<u64>,
+}
+
+impl Default for OutputModel {
+    fn default() -> Self {
+        Self { window_steps: 100, chunk_steps: None }
+    }
+}
+
+/// Bounds against damaged or absurd models.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsModel {
+    /// Memory for the fields of one rank, GiB.
+    pub memory_gib: f64,
+}
+
+impl Default for LimitsModel {
+    fn default() -> Self {
+        Self { memory_gib: 16.0 }
+    }
+}
+
+/// The models that come with the crate: name and text.
+const BUILTIN: [(&str, &str); 3] = [
+    ("box", include_str!("../models/box.toml")),
+    ("cavity", include_str!("../models/cavity.toml")),
+    ("dipole", include_str!("../models/dipole.toml")),
+];
+
+impl Model {
+    /// Reads and checks a model file; stations files are looked for beside it.
+    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        let text = read_text(path)?;
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        Self::parse(&text, folder, &path.display())
+    }
+
+    /// Reads and checks a model; stations files are looked for in `folder`.
+    pub fn from_toml(text: &str, folder: &Path) -> Result<Self, ModelError> {
+        Self::parse(text, folder, &"model")
+    }
+
+    /// One of [`Self::builtin_names`].
+    pub fn builtin(name: &str) -> Result<Self, ModelError> {
+        let text = Self::builtin_text(name).ok_or_else(|| ModelError::UnknownBuiltin {
+            name: name.to_owned(),
+            known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+        })?;
+        Self::parse(text, Path::new(""), &format_args!("built-in model `{name}`"))
+    }
+
+    /// The text of a built-in model.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// Names of the built-in models.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// Grid and time step.
+    ///
+    /// # Panics
+    /// If the model was changed so that it no longer passes [`Self::check`].
+    #[must_use]
+    pub fn grid(&self) -> Grid {
+        let cells =
+            self.grid.cells.map(|n| usize::try_from(n).expect("a checked model has at most 2^31 cells an axis"));
+        Grid::new(cells, self.grid.cell_size.each(), self.grid.courant)
+    }
+
+    fn parse(text: &str, folder: &Path, origin: &dyn fmt::Display) -> Result<Self, ModelError> {
+        let mut model: Self = toml::from_str(text).map_err(|error| ModelError::Syntax {
+            origin: origin.to_string(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        for set in &mut model.probes {
+            if let Some(stations) = &set.stations {
+                let path = folder.join(stations);
+                set.station_points = crate::stations::parse_stations(&read_text(&path)?, &path.display())?;
+            }
+        }
+        model.check()?;
+        Ok(model)
+    }
+}
+
+/// The text of a file; refuses what is too large to be meant.
+fn read_text(path: &Path) -> Result<String, ModelError> {
+    let fail = |source| ModelError::Read { path: path.to_owned(), source };
+    let bytes = std::fs::metadata(path).map_err(fail)?.len();
+    if bytes > FILE_BYTES_MAX {
+        let problem = format!("{bytes} bytes is more than the {FILE_BYTES_MAX} a model or stations file may have");
+        return Err(fail(std::io::Error::other(problem)));
+    }
+    std::fs::read_to_string(path).map_err(fail)
+}

@@ -1,0 +1,120 @@
+//! What the tests share: runs on thread ranks with rows kept in memory, and the spectrum of a series.
+#![allow(dead_code, reason = "each test crate uses a part")]
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::f64::consts::{PI, TAU};
+use std::path::Path;
+
+use afflux_fdtd::{Column, Model, Row, RunOptions, Sampler, Simulation, run};
+
+/// The rows of one rank: (set, step) and its columns.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pub rows: Vec<(usize, u64, f64, Row)>,
+}
+
+impl Sampler for Recorder {
+    type Error = Infallible;
+    fn append(&mut self, set: usize, step: u64, time_s: f64, row: &Row) -> Result<(), Infallible> {
+        self.rows.push((set, step, time_s, row.clone()));
+        Ok(())
+    }
+}
+
+/// What a run left behind, put together from all ranks.
+#[derive(Debug, Default, PartialEq)]
+pub struct Recording {
+    /// `(set, point id)` to `[column][row]`, values as bits.
+    pub series: BTreeMap<(usize, i64), Vec<Vec<u64>>>,
+    /// Names of the points.
+    pub names: BTreeMap<(usize, i64), String>,
+    /// Steps of the rows of each set.
+    pub steps: BTreeMap<usize, Vec<u64>>,
+    /// Energy at the end, as bits.
+    pub energy: u64,
+}
+
+impl Recording {
+    /// Runs a model on thread ranks.
+    pub fn of(model: &Model, ranks: usize) -> Self {
+        let parts = afflux_comm::threads::run(ranks, |comm| {
+            let mut simulation = Simulation::new(model, &comm).unwrap();
+            let mut recorder = Recorder::default();
+            run(&mut simulation, &mut recorder, &RunOptions::default(), &mut |_| ()).unwrap();
+            let points: Vec<_> = (0..model.probes.len()).map(|set| simulation.probes(set).local.clone()).collect();
+            (recorder, points, simulation.energy().unwrap())
+        });
+        let mut recording = Self::default();
+        for (rank, (recorder, points, energy)) in parts.into_iter().enumerate() {
+            recording.energy = energy.to_bits();
+            for (set, step, _, row) in &recorder.rows {
+                if rank == 0 {
+                    recording.steps.entry(*set).or_default().push(*step);
+                }
+                for (n, point) in points[*set].iter().enumerate() {
+                    recording.names.insert((*set, point.id), point.name.clone());
+                    let series = recording.series.entry((*set, point.id)).or_default();
+                    series.resize(row.columns.len(), Vec::new());
+                    for (column, values) in row.columns.iter().zip(series) {
+                        values.push(match column {
+                            Column::F64(values) => values[n].to_bits(),
+                            Column::F32(values) => u64::from(values[n].to_bits()),
+                        });
+                    }
+                }
+            }
+        }
+        recording
+    }
+
+    /// The f64 series of a point by name, in set 0.
+    pub fn series(&self, name: &str, column: usize) -> Vec<f64> {
+        let (key, _) =
+            self.names.iter().find(|(key, known)| key.0 == 0 && *known == name).expect("a point of that name");
+        self.series[key][column].iter().map(|&bits| f64::from_bits(bits)).collect()
+    }
+}
+
+/// A model from its text.
+pub fn model(text: &str) -> Model {
+    Model::from_toml(text, Path::new("")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Amplitude of a Hann-windowed series at a frequency (Goertzel's recurrence).
+pub fn amplitude(series: &[f64], time_step_s: f64, frequency: f64) -> f64 {
+    let len = series.len() as f64;
+    let omega = TAU * frequency * time_step_s;
+    let (mut one, mut two) = (0.0, 0.0);
+    for (n, value) in series.iter().enumerate() {
+        let window = (PI * n as f64 / len).sin().powi(2);
+        let zero = value * window + 2.0 * omega.cos() * one - two;
+        (two, one) = (one, zero);
+    }
+    (one * one + two * two - 2.0 * omega.cos() * one * two).max(0.0).sqrt()
+}
+
+/// Frequencies of the peaks in a band of the spectrum summed over several series of equal length, ascending: local maxima
+/// above `threshold` of the largest, refined by a parabola through the logarithms.
+pub fn peaks(series: &[Vec<f64>], time_step_s: f64, band: std::ops::Range<f64>, threshold: f64) -> Vec<f64> {
+    let spacing = 0.25 / (series[0].len() as f64 * time_step_s);
+    let mut frequencies = Vec::new();
+    let mut frequency = band.start;
+    while frequency < band.end {
+        frequencies.push(frequency);
+        frequency += spacing;
+    }
+    let spectrum: Vec<f64> =
+        frequencies.iter().map(|&f| series.iter().map(|one| amplitude(one, time_step_s, f)).sum()).collect();
+    let largest = spectrum.iter().copied().fold(0.0, f64::max);
+    let mut found = Vec::new();
+    for n in 1..spectrum.len() - 1 {
+        let [before, here, after] = [spectrum[n - 1], spectrum[n], spectrum[n + 1]];
+        if here > before && here >= after && here > threshold * largest {
+            let [before, here, after] = [before, here, after].map(f64::ln);
+            let shift = 0.5 * (before - after) / (before - 2.0 * here + after);
+            found.push(frequencies[n] + shift * spacing);
+        }
+    }
+    found
+}
