@@ -20,15 +20,16 @@ step() {
     shift 2
     mkdir -p "$log_directory"
     local log=$log_directory/${name//[^A-Za-z0-9._-]/-}.log start=$SECONDS status=0
-    printf '%-44s ' "$name"
+    printf '%-40s ' "$name"
     timeout --kill-after=20 "$seconds" "$@" >"$log" 2>&1 </dev/null || status=$?
+    local failed_before=$failed
     count_tests "$log" "$status"
-    if [ "$status" -eq 0 ]; then
+    if [ "$status" -eq 0 ] && [ "$failed" -eq "$failed_before" ]; then
         printf 'ok      %4ds  %s\n' $((SECONDS - start)) "$step_summary"
         return
     fi
     failed_steps+=("$name")
-    [ "$status" -eq 124 ] && step_summary="stopped after its $seconds s; $step_summary"
+    [ "$status" -eq 124 ] && step_summary="stopped after its $seconds s ${step_summary}"
     printf 'FAILED  %4ds  %s\n' $((SECONDS - start)) "$step_summary"
     show_failure "$log"
 }
@@ -36,7 +37,7 @@ step() {
 # skip NAME REASON: a step that this machine cannot run; counted, so that it does not go unseen.
 skip() {
     skipped=$((skipped + 1))
-    printf '%-44s skipped        %s\n' "$1" "$2"
+    printf '%-40s skipped        %s\n' "$1" "$2"
 }
 
 # The lines that name a failure, then the end of the log: CI keeps little of a long output.
