@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What a machine must have: packages, a Rust toolchain, MPI where wanted, a Python environment for the readers we test with.
 #
 # Sourced by ./dev. Installs only what is missing, and only as root (or by `sudo -n`); else it names the command to type.
@@ -18,10 +19,12 @@ missing_packages() {
     done
 }
 
-# Prefix of a command that needs root: nothing as root, `sudo -n` where that works; fails where there is neither.
-root_prefix() {
-    if [ "$(id -u)" -eq 0 ]; then return 0; fi
-    if have sudo && sudo -n true 2>/dev/null; then printf 'sudo -n'; else return 1; fi
+# Sets as_root, what a command that needs root begins with: nothing as root, `sudo -n` where that works; else fails.
+find_root() {
+    as_root=()
+    [ "$(id -u)" -ne 0 ] || return 0
+    as_root=(sudo -n)
+    have sudo && sudo -n true 2>/dev/null
 }
 
 # install_packages PACKAGE...: returns 1 where it could not, having said what to type.
@@ -30,18 +33,18 @@ install_packages() {
         check_tools_without_apt "$@"
         return
     fi
-    local missing prefix
+    local missing
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
-    if ! prefix=$(root_prefix); then
+    if ! find_root; then
         say "dev: these packages are missing; as root:  apt-get install ${missing[*]}" >&2
         return 1
     fi
     say "installing ${missing[*]}"
     mkdir -p "$log_directory"
     local log=$log_directory/apt.log
-    if ! { timeout 600 $prefix apt-get update &&
-        timeout 1500 $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+    if ! { timeout 600 "${as_root[@]}" apt-get update &&
+        timeout 1500 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
         >"$log" 2>&1 </dev/null; then
         tail -n 15 "$log" >&2
         say "dev: apt-get could not install ${missing[*]}" >&2

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Steps: one command, one time limit, one log; what the test runners print is added up.
 #
 # Sourced by ./dev. Leaves the choice of commands to it.

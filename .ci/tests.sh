@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What `./dev test` and `./dev lint` run, step by step.
 #
 # Sourced by ./dev after steps.sh and setup.sh. Conventions that the crates follow:

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # The first thing a person does: the demo, and its file in other programs.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Bad input ends in a clear error and the right exit code; never a panic, a hang, or half a file in the name of a whole one.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # A program of one MPI under the launcher of the other: each process would believe to be alone and write the same file.
 . "$(dirname "$0")/lib.sh"
 

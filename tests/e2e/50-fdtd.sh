@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # The solver through the command: same file for any ranks, sampling off, physics checked elsewhere (apps/fdtd/tests).
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # `bench sampling --json`: one object a line, with the keys that docs/BENCHMARKING.md names; every method runs.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SIGKILL while a run goes on: the file opens with no repair step and holds what was sealed. Few moments here, many with --full.
 . "$(dirname "$0")/lib.sh"
 trials=${KILL_TRIALS:-12}

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # The paper's largest run on thread ranks: 1,536 ranks, 8,192 points, every value verified.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # For the end-to-end scripts: checks that are counted, and a folder that goes away.
 #
 # A script sources this, runs checks, and ends with `finish`. It reads AFFLUX (the command), and where the MPIs are there
