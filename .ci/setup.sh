@@ -27,6 +27,12 @@ find_root() {
     have sudo && sudo -n true 2>/dev/null
 }
 
+package_lists_updated=no
+update_package_lists() {
+    [ "$package_lists_updated" = no ] || return 0
+    timeout 600 "${as_root[@]}" apt-get update && package_lists_updated=yes
+}
+
 # install_packages PACKAGE...: returns 1 where it could not, having said what to type.
 install_packages() {
     if ! have dpkg-query || ! have apt-get; then
@@ -43,7 +49,7 @@ install_packages() {
     say "installing ${missing[*]}"
     mkdir -p "$log_directory"
     local log=$log_directory/apt.log
-    if ! { timeout 600 "${as_root[@]}" apt-get update &&
+    if ! { update_package_lists &&
         timeout 1500 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
         >"$log" 2>&1 </dev/null; then
         tail -n 15 "$log" >&2
