@@ -3,7 +3,7 @@
 #
 # Sourced by ./dev after steps.sh and setup.sh. Conventions that the crates follow:
 #   - a test too long for every run is `#[ignore = "long: ..."]` and runs with --full;
-#   - a test that needs several MPI ranks is a target tests/mpi_*.rs without a harness, and runs under mpirun.
+#   - a program for several MPI ranks is an example (or a test without a harness) with required-features = ["mpi"].
 
 rank_counts=(1 2 3 4 7)
 
@@ -36,37 +36,39 @@ cargo_test_steps() {
     fi
 }
 
-# The targets tests/mpi_*.rs, as "package target" lines.
-mpi_test_targets() {
-    local file package
-    for file in crates/*/tests/mpi_*.rs apps/*/tests/mpi_*.rs; do
-        [ -e "$file" ] || continue
-        package=$(sed -n 's/^name = "\(.*\)"/\1/p' "${file%/tests/*}/Cargo.toml" | head -1)
-        printf '%s %s\n' "$package" "$(basename "$file" .rs)"
-    done
+# Programs for several MPI ranks: the examples and tests whose manifest says required-features = ["mpi"], as lines
+# "package kind name".
+mpi_programs() {
+    awk '
+        function emit() { if (kind != "" && name != "" && needs_mpi) print package, kind, name }
+        FNR == 1 || /^\[/ { emit(); kind = ""; name = ""; needs_mpi = 0; section = $0 }
+        /^\[\[(example|test)\]\]/ { kind = $0; gsub(/[][]/, "", kind) }
+        /^name *=/ { split($0, parts, "\""); if (section == "[package]") package = parts[2]; else name = parts[2] }
+        /^required-features *=.*"mpi"/ { needs_mpi = 1 }
+        END { emit() }' crates/*/Cargo.toml apps/*/Cargo.toml
 }
 
-# mpi_test_executable PACKAGE TARGET: builds it and prints its path.
-mpi_test_executable() {
-    timeout 1800 cargo test --locked --quiet -p "$1" --features mpi --test "$2" --no-run --message-format=json \
+# mpi_executable PACKAGE KIND NAME: builds the program and prints its path.
+mpi_executable() {
+    timeout 1800 cargo test --locked --quiet -p "$1" --features mpi "--$2" "$3" --no-run --message-format=json \
         2>>"$log_directory/mpi-build.log" </dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1
 }
 
-# mpi_steps_of openmpi|mpich COMPILER: every MPI test target on every rank count, built for that MPI.
+# mpi_steps_of openmpi|mpich COMPILER: every such program on every rank count, built for that MPI.
 mpi_steps_of() {
-    local name=$1 launcher package target executable ranks
-    launcher=$(mpi_launcher "$name")
-    while read -r package target; do
-        executable=$(MPICC=$2 CARGO_TARGET_DIR=$(mpi_target_directory "$name") mpi_test_executable "$package" "$target")
+    local mpi=$1 launcher package kind name executable ranks
+    launcher=$(mpi_launcher "$mpi")
+    while read -r package kind name; do
+        executable=$(MPICC=$2 CARGO_TARGET_DIR=$(mpi_target_directory "$mpi") mpi_executable "$package" "$kind" "$name") || true
         if [ -z "$executable" ]; then
-            step "$name: build $target" 10 false
+            step "$mpi: build of $package $name" 10 bash -c 'tail -n 40 "$1"; false' _ "$log_directory/mpi-build.log"
             continue
         fi
         for ranks in "${rank_counts[@]}"; do
-            step "$name: $target on $ranks" 300 "$launcher" -n "$ranks" "$executable"
+            step "$mpi: $package $name on $ranks" 300 "$launcher" -n "$ranks" "$executable"
         done
-    done < <(mpi_test_targets)
+    done < <(mpi_programs)
 }
 
 # The bindings are generated for one MPI, and cargo does not see MPICC change: the second MPI has a directory of its own.
