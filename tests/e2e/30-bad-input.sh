@@ -2,7 +2,7 @@
 # Bad input ends in a clear error and the right exit code; never a panic, a hang, or half a file in the name of a whole one.
 . "$(dirname "$0")/lib.sh"
 
-# refused CODE NAME ARGUMENTS...: that exit code, some words, no panic.
+# refused CODES NAME ARGUMENTS...: one of these exit codes, some words, no panic.
 refused() {
     local code=$1 name=$2
     shift 2
@@ -21,8 +21,8 @@ refused 1 "existing output" synth --points 10 --steps 60 --variables 2 --out a.n
 [ "$before" = "$(cksum <a.nc)" ] && ok "R4: the existing file is untouched" || not_ok "R4: the existing file is untouched"
 refused 1 "no such directory" synth --points 10 --steps 5 --variables 1 --out missing/a.nc
 refused 1 "no such file" info missing.nc
-refused 1 "no such variable" plot a.nc --var nonsense --point 0 -o x.png
-refused 1 "no such point" plot a.nc --var v0 --point 999999 -o x.png
+refused "1 2" "no such variable" plot a.nc --var nonsense --point 0 -o x.png
+refused "1 2" "no such point" plot a.nc --var v0 --point 999999 -o x.png
 [ -e x.png ] && not_ok "no picture of nothing" || ok "no picture of nothing"
 
 printf 'not a file of ours\n' >text.nc
