@@ -3,14 +3,26 @@
 //! HDF5 gives the file its structure and allocates its chunks; the bytes of the samples are written by the collective engine
 //! at the addresses this crate hands out. This crate is the only one that names HDF5, and one rank at most calls it.
 
+mod blueprint;
 pub mod checksum;
+mod create;
+mod driver;
 mod geometry;
+mod hdf;
+mod names;
 mod reader;
 mod spec;
+mod writer;
 
 pub use geometry::{DatasetIndex, SetGeometry};
+pub use hdf::HdfError;
+pub use names::SpecError;
 pub use reader::{
     Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
     Verification, VerifyProgress, slot_checksum,
 };
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};
+pub use writer::{
+    CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, Existing, NewColumn, Seal,
+    WriteCount, WriteError,
+};

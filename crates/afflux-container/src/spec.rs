@@ -22,7 +22,29 @@ impl ElementType {
             Self::F64 | Self::I64 => 8,
         }
     }
+
+    /// The fill value, little-endian, in the first [`ElementType::bytes`] of the array: netCDF's default for the type, which
+    /// is also the dataset's `_FillValue`.
+    #[must_use]
+    pub fn fill_value_bytes(self) -> [u8; 8] {
+        let narrow = |bytes: [u8; 4]| [bytes[0], bytes[1], bytes[2], bytes[3], 0, 0, 0, 0];
+        match self {
+            Self::F32 => narrow(FILL_F32.to_le_bytes()),
+            Self::F64 => FILL_F64.to_le_bytes(),
+            Self::I32 => narrow(FILL_I32.to_le_bytes()),
+            Self::I64 => FILL_I64.to_le_bytes(),
+        }
+    }
 }
+
+/// `NC_FILL_FLOAT` of netcdf.h.
+pub const FILL_F32: f32 = 9.969_21e36;
+/// `NC_FILL_DOUBLE`.
+pub const FILL_F64: f64 = 9.969_209_968_386_869e36;
+/// `NC_FILL_INT`.
+pub const FILL_I32: i32 = -2_147_483_647;
+/// `NC_FILL_INT64`.
+pub const FILL_I64: i64 = -9_223_372_036_854_775_806;
 
 /// A quantity sampled at every point of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,250 @@
+//! Carries a blueprint out with HDF5: groups, datasets, scales, attributes, first contents.
+//!
+//! Dimension scales are written by hand as the HDF5 Dimension Scale Specification describes them (`CLASS`, `NAME`,
+//! `DIMENSION_LIST`, `REFERENCE_LIST`): the high-level library rewrites `REFERENCE_LIST` for each attachment and is not bound.
+//! Links and attributes are tracked in creation order (netCDF opens a file for appending only then) and no object carries a
+//! time, so that equal descriptions give equal bytes. All calls happen under HDF5's lock, taken by the caller.
+
+mod attributes;
+
+use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
+use crate::hdf::{HdfError, Hid, check, owned};
+use crate::{DatasetIndex, ElementType};
+use attributes::{Attributes, ScaleUse};
+use hdf5_metno_sys::h5d::H5D_alloc_time_t::H5D_ALLOC_TIME_EARLY;
+use hdf5_metno_sys::h5d::H5D_fill_time_t::H5D_FILL_TIME_NEVER;
+use hdf5_metno_sys::h5i::hid_t;
+use hdf5_metno_sys::h5p::{H5P_CRT_ORDER_INDEXED, H5P_CRT_ORDER_TRACKED, H5P_DEFAULT};
+use hdf5_metno_sys::h5s::{H5S_ALL, H5S_UNLIMITED};
+use hdf5_metno_sys::{h5d, h5f, h5g, h5p, h5s, h5t};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+
+const CREATION_ORDER: c_uint = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
+
+/// The handles that a writer keeps of a group it has made.
+pub(crate) struct MadeGroup {
+    /// The growing datasets, in blueprint order.
+    pub growing: Vec<(DatasetIndex, Hid)>,
+    /// All datasets that were asked to be kept, by name.
+    pub kept: Vec<(String, Hid)>,
+}
+
+/// An HDF5 file under construction.
+pub(crate) struct Builder {
+    file: Hid,
+    texts: Attributes,
+    dimension_ids: i32,
+}
+
+impl Builder {
+    /// Creates an empty file under `name`; `access` chooses the driver.
+    pub(crate) fn new(name: &CStr, access: &Hid) -> Result<Self, HdfError> {
+        // SAFETY: valid identifiers and a NUL-terminated name, under HDF5's lock.
+        unsafe {
+            let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_FILE_CREATE))?;
+            group_habits(&list)?;
+            let file = owned("H5Fcreate", h5f::H5Fcreate(name.as_ptr(), h5f::H5F_ACC_TRUNC, list.id(), access.id()))?;
+            Ok(Self { file, texts: Attributes::new()?, dimension_ids: 0 })
+        }
+    }
+
+    /// The finished file.
+    pub(crate) fn finish(self) -> Hid {
+        self.file
+    }
+
+    /// Attributes of the root group, where no set lives there.
+    pub(crate) fn root_attributes(&mut self, attributes: &[(String, Value)]) -> Result<(), HdfError> {
+        attributes.iter().try_for_each(|(name, value)| self.texts.write(self.file.id(), name, value))
+    }
+
+    /// Makes a group with all that is in it; `keep` names datasets whose handles the caller wants.
+    pub(crate) fn add_group(&mut self, group: &Group<'_>, keep: &[&str]) -> Result<MadeGroup, HdfError> {
+        let own;
+        let location = if group.name.is_empty() {
+            self.file.id()
+        } else {
+            own = self.create_group(&group.name)?;
+            own.id()
+        };
+        for (name, value) in &group.attributes {
+            self.texts.write(location, name, value)?;
+        }
+        let handles = group
+            .datasets
+            .iter()
+            .map(|dataset| create_dataset(location, group, dataset))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.attach_scales(location, group, &handles)?;
+        for (dataset, handle) in group.datasets.iter().zip(&handles) {
+            for (name, value) in &dataset.attributes {
+                self.texts.write(handle.id(), name, value)?;
+            }
+            write_content(handle, &dataset.content)?;
+        }
+        let mut made = MadeGroup { growing: Vec::new(), kept: Vec::new() };
+        for (dataset, handle) in group.datasets.iter().zip(handles) {
+            match dataset.grows {
+                Some(role) => made.growing.push((role, handle)),
+                None if keep.contains(&dataset.name.as_str()) => made.kept.push((dataset.name.clone(), handle)),
+                None => {}
+            }
+        }
+        Ok(made)
+    }
+
+    fn create_group(&self, name: &str) -> Result<Hid, HdfError> {
+        let name = c_string("H5Gcreate2", name)?;
+        // SAFETY: valid identifiers and a NUL-terminated name, under HDF5's lock.
+        unsafe {
+            let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_GROUP_CREATE))?;
+            group_habits(&list)?;
+            let group = h5g::H5Gcreate2(self.file.id(), name.as_ptr(), H5P_DEFAULT, list.id(), H5P_DEFAULT);
+            owned("H5Gcreate2", group)
+        }
+    }
+
+    /// Makes scales of the datasets that stand for dimensions, and ties the others to them.
+    fn attach_scales(&mut self, location: hid_t, group: &Group<'_>, handles: &[Hid]) -> Result<(), HdfError> {
+        let references = group
+            .datasets
+            .iter()
+            .map(|dataset| attributes::reference(location, &c_string("H5Rcreate", &dataset.name)?))
+            .collect::<Result<Vec<u64>, _>>()?;
+        for (index, dimension) in group.dimensions.iter().enumerate() {
+            let scale = dimension.scale;
+            let users: Vec<ScaleUse> = group
+                .datasets
+                .iter()
+                .enumerate()
+                .filter(|&(number, _)| !is_scale(group, number))
+                .flat_map(|(number, dataset)| {
+                    let reference = references[number];
+                    let axes = dataset.dimensions.iter().enumerate().filter(move |&(_, &used)| used == index);
+                    axes.map(move |(axis, _)| ScaleUse::new(reference, axis))
+                })
+                .collect();
+            let name = match group.datasets[scale].file_type {
+                FileType::Dimension => pure_dimension_text(dimension.length),
+                _ => dimension.name.clone(),
+            };
+            self.texts.write_scale(handles[scale].id(), &name, self.dimension_ids, &users)?;
+            self.dimension_ids += 1;
+        }
+        for (number, dataset) in group.datasets.iter().enumerate() {
+            if !is_scale(group, number) {
+                let scales: Vec<u64> =
+                    dataset.dimensions.iter().map(|&used| references[group.dimensions[used].scale]).collect();
+                self.texts.write_dimension_list(handles[number].id(), &scales)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_scale(group: &Group<'_>, number: usize) -> bool {
+    group.dimensions.iter().any(|dimension| dimension.scale == number)
+}
+
+/// Creation order and no times; for the creation lists of groups and of the file, whose root is a group.
+fn group_habits(list: &Hid) -> Result<(), HdfError> {
+    // SAFETY: a valid property list, under HDF5's lock.
+    unsafe {
+        check("H5Pset_link_creation_order", h5p::H5Pset_link_creation_order(list.id(), CREATION_ORDER))?;
+    }
+    object_habits(list)
+}
+
+/// Attributes in creation order and always in the object header (a header that is read is then whole); no times.
+fn object_habits(list: &Hid) -> Result<(), HdfError> {
+    const COMPACT_MAX: c_uint = 65_535;
+    // SAFETY: a valid property list, under HDF5's lock.
+    unsafe {
+        check("H5Pset_attr_creation_order", h5p::H5Pset_attr_creation_order(list.id(), CREATION_ORDER))?;
+        check("H5Pset_attr_phase_change", h5p::H5Pset_attr_phase_change(list.id(), COMPACT_MAX, 0))?;
+        check("H5Pset_obj_track_times", h5p::H5Pset_obj_track_times(list.id(), 0))
+    }
+}
+
+/// The HDF5 type of a dataset; the second is to be closed by being dropped.
+fn type_of(file_type: FileType) -> Result<(hid_t, Option<Hid>), HdfError> {
+    Ok(match file_type {
+        FileType::Element(ElementType::F32) => (*h5t::H5T_IEEE_F32LE, None),
+        FileType::Element(ElementType::F64) => (*h5t::H5T_IEEE_F64LE, None),
+        FileType::Element(ElementType::I32) => (*h5t::H5T_STD_I32LE, None),
+        FileType::Element(ElementType::I64) => (*h5t::H5T_STD_I64LE, None),
+        FileType::U64 => (*h5t::H5T_STD_U64LE, None),
+        FileType::Dimension => (*h5t::H5T_IEEE_F32BE, None),
+        FileType::Text => {
+            let text = attributes::variable_text()?;
+            (text.id(), Some(text))
+        }
+    })
+}
+
+/// A rank as HDF5 wants it; ours are at most 4.
+fn rank(dimensions: usize) -> c_int {
+    c_int::try_from(dimensions).unwrap_or(c_int::MAX)
+}
+
+fn create_dataset(location: hid_t, group: &Group<'_>, dataset: &Dataset<'_>) -> Result<Hid, HdfError> {
+    let name = c_string("H5Dcreate2", &dataset.name)?;
+    let dimensions = dataset.dimensions.iter().map(|&index| &group.dimensions[index]);
+    let lengths: Vec<u64> = dimensions.clone().map(|dimension| dimension.length).collect();
+    let lengths_max: Vec<u64> =
+        dimensions.map(|dimension| if dimension.unlimited { H5S_UNLIMITED } else { dimension.length }).collect();
+    let (type_id, _keep) = type_of(dataset.file_type)?;
+    // SAFETY: valid identifiers; the arrays are as long as the rank says; under HDF5's lock.
+    unsafe {
+        let space = h5s::H5Screate_simple(rank(lengths.len()), lengths.as_ptr(), lengths_max.as_ptr());
+        let space = owned("H5Screate_simple", space)?;
+        let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_CREATE))?;
+        object_habits(&list)?;
+        if let Some(chunk) = &dataset.chunk {
+            check("H5Pset_chunk", h5p::H5Pset_chunk(list.id(), rank(chunk.len()), chunk.as_ptr()))?;
+        }
+        if dataset.file_type != FileType::Dimension {
+            check("H5Pset_alloc_time", h5p::H5Pset_alloc_time(list.id(), H5D_ALLOC_TIME_EARLY))?;
+            if dataset.file_type != FileType::Text {
+                check("H5Pset_fill_time", h5p::H5Pset_fill_time(list.id(), H5D_FILL_TIME_NEVER))?;
+            }
+        }
+        if let (FileType::Element(element), Some(DatasetIndex::Variable(_))) = (dataset.file_type, dataset.grows) {
+            set_fill_value(&list, type_id, element)?;
+        }
+        let made = h5d::H5Dcreate2(location, name.as_ptr(), type_id, space.id(), H5P_DEFAULT, list.id(), H5P_DEFAULT);
+        owned("H5Dcreate2", made)
+    }
+}
+
+fn set_fill_value(list: &Hid, type_id: hid_t, element: ElementType) -> Result<(), HdfError> {
+    let bytes = element.fill_value_bytes();
+    // SAFETY: eight bytes hold a value of any element type, little-endian as the type says; under HDF5's lock.
+    check("H5Pset_fill_value", unsafe { h5p::H5Pset_fill_value(list.id(), type_id, bytes.as_ptr().cast()) })
+}
+
+fn write_content(dataset: &Hid, content: &Content<'_>) -> Result<(), HdfError> {
+    let write = |type_id, pointer: *const u8| {
+        // SAFETY: the caller's slice has as many values as the dataset (the blueprint was made from it); under HDF5's lock.
+        check("H5Dwrite", unsafe {
+            h5d::H5Dwrite(dataset.id(), type_id, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointer.cast())
+        })
+    };
+    match content {
+        Content::None => Ok(()),
+        Content::I64(values) => write(*h5t::H5T_NATIVE_INT64, values.as_ptr().cast()),
+        Content::F64(values) => write(*h5t::H5T_NATIVE_DOUBLE, values.as_ptr().cast()),
+        Content::U64(values) => write(*h5t::H5T_NATIVE_UINT64, values.as_ptr().cast()),
+        Content::Texts(values) => {
+            let texts = values.iter().map(|text| c_string("H5Dwrite", text)).collect::<Result<Vec<_>, _>>()?;
+            let pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+            let text = attributes::variable_text()?;
+            write(text.id(), pointers.as_ptr().cast())
+        }
+    }
+}
+
+/// Names were checked before; a NUL here is reported all the same.
+pub(crate) fn c_string(call: &'static str, text: &str) -> Result<CString, HdfError> {
+    CString::new(text).map_err(|_| HdfError::new(call, format!("{text:?} has a NUL character")))
+}

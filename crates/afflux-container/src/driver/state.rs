@@ -1,0 +1,162 @@
+//! What the driver knows of one open file, shared between HDF5's callbacks and the writer.
+
+use super::held::{HeldBlock, HeldBlocks, MEMORY_RAW};
+use afflux_storage::{StorageFile, StorageFileExt};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where HDF5's writes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Into an image in memory.
+    Building,
+    /// Into the held blocks, which lie over the storage file.
+    Held,
+    /// Nowhere.
+    Dead,
+}
+
+/// Space for raw data that HDF5 took at the end of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// The state of one file.
+pub(crate) struct DriverState {
+    mode: Mode,
+    image: Vec<u8>,
+    held: HeldBlocks,
+    file: Option<Arc<dyn StorageFile>>,
+    end_of_allocation: u64,
+    raw_allocations: Vec<Allocation>,
+    read_fault: Option<io::Error>,
+}
+
+/// The handle that both sides keep. The lock is never held across a call into HDF5.
+#[derive(Clone)]
+pub(crate) struct SharedState(Arc<Mutex<DriverState>>);
+
+impl SharedState {
+    /// A file that is about to be built.
+    pub(crate) fn building() -> Self {
+        Self(Arc::new(Mutex::new(DriverState {
+            mode: Mode::Building,
+            image: Vec::new(),
+            held: HeldBlocks::default(),
+            file: None,
+            end_of_allocation: 0,
+            raw_allocations: Vec::new(),
+            read_fault: None,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DriverState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.lock().mode
+    }
+
+    /// From now on HDF5's writes go nowhere.
+    pub(crate) fn kill(&self) {
+        let mut state = self.lock();
+        state.mode = Mode::Dead;
+        state.held.take();
+        state.image = Vec::new();
+    }
+
+    /// The image of the built file, cut or filled to the allocated length.
+    pub(crate) fn take_image(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        let mut image = std::mem::take(&mut state.image);
+        image.resize(usize::try_from(state.end_of_allocation).unwrap_or(image.len()), 0);
+        image
+    }
+
+    /// Ends the building: `file` holds the image, and later writes are held over it.
+    pub(crate) fn hold_over(&self, file: Arc<dyn StorageFile>) {
+        let mut state = self.lock();
+        state.mode = Mode::Held;
+        state.file = Some(file);
+        state.raw_allocations.clear();
+    }
+
+    /// The held blocks, by offset; they count as written.
+    pub(crate) fn take_held(&self) -> Vec<HeldBlock> {
+        self.lock().held.take()
+    }
+
+    /// The raw data space taken since the last call, in the order it was taken.
+    pub(crate) fn take_allocations(&self) -> Vec<Allocation> {
+        std::mem::take(&mut self.lock().raw_allocations)
+    }
+
+    /// One past the last byte that HDF5 has given to anything.
+    pub(crate) fn end_of_allocation(&self) -> u64 {
+        self.lock().end_of_allocation
+    }
+
+    /// The storage error that made HDF5's last read fail, if one did.
+    pub(crate) fn take_read_fault(&self) -> Option<io::Error> {
+        self.lock().read_fault.take()
+    }
+
+    /// HDF5 moves the end of the allocated space; the type of the growth tells raw data from metadata.
+    pub(super) fn set_end_of_allocation(&self, memory_type: i32, end: u64) {
+        let mut state = self.lock();
+        let before = state.end_of_allocation;
+        if memory_type == MEMORY_RAW && end > before {
+            state.raw_allocations.push(Allocation { offset: before, bytes: end - before });
+        }
+        state.end_of_allocation = end;
+    }
+
+    /// A read by HDF5; bytes past the end read as zeros. Returns whether it worked.
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> bool {
+        let mut state = self.lock();
+        let done = match (state.mode, &state.file) {
+            (Mode::Building, _) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(state.image.len());
+                let count = buffer.len().min(state.image.len() - from);
+                buffer[..count].copy_from_slice(&state.image[from..from + count]);
+                Ok(count)
+            }
+            (_, Some(file)) => file.read_full_at(buffer, offset),
+            (_, None) => Ok(0),
+        };
+        match done {
+            Ok(count) => {
+                buffer[count..].fill(0);
+                state.held.overlay(buffer, offset);
+                true
+            }
+            Err(error) => {
+                state.read_fault = Some(error);
+                false
+            }
+        }
+    }
+
+    /// A write by HDF5. Returns whether it worked.
+    pub(super) fn write(&self, bytes: &[u8], offset: u64) -> bool {
+        let mut state = self.lock();
+        match state.mode {
+            Mode::Building => {
+                let Ok(from) = usize::try_from(offset) else { return false };
+                let end = from + bytes.len();
+                if state.image.len() < end {
+                    state.image.resize(end, 0);
+                }
+                state.image[from..end].copy_from_slice(bytes);
+            }
+            Mode::Held => state.held.insert(offset, bytes),
+            Mode::Dead => {}
+        }
+        true
+    }
+}

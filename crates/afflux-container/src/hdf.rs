@@ -1,0 +1,56 @@
+//! The few shapes that raw HDF5 calls come in: owned identifiers, checked results, errors as text.
+//!
+//! All of it runs under the lock of `hdf5-metno` ([`hdf5_metno::sync::sync`]), which also keeps HDF5 from printing errors.
+
+use hdf5_metno_sys::h5::herr_t;
+use hdf5_metno_sys::h5i::{H5Idec_ref, hid_t};
+
+/// A call into HDF5 that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{call} failed: {detail}")]
+pub struct HdfError {
+    call: &'static str,
+    detail: String,
+}
+
+impl HdfError {
+    pub(crate) fn new(call: &'static str, detail: impl Into<String>) -> Self {
+        Self { call, detail: detail.into() }
+    }
+
+    /// Takes HDF5's error stack as text.
+    pub(crate) fn last(call: &'static str) -> Self {
+        let detail = match hdf5_metno::Error::query() {
+            Ok(error) => error.to_string(),
+            Err(_) => "no detail".into(),
+        };
+        Self { call, detail }
+    }
+}
+
+/// An identifier that we own: closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Hid(hid_t);
+
+impl Hid {
+    pub(crate) fn id(&self) -> hid_t {
+        self.0
+    }
+}
+
+impl Drop for Hid {
+    fn drop(&mut self) {
+        // SAFETY: the identifier is valid and ours; a failure leaves nothing to do.
+        hdf5_metno::sync::sync(|| unsafe { H5Idec_ref(self.0) });
+    }
+}
+
+/// Takes an identifier over, or HDF5's error.
+pub(crate) fn owned(call: &'static str, id: hid_t) -> Result<Hid, HdfError> {
+    if id < 0 { Err(HdfError::last(call)) } else { Ok(Hid(id)) }
+}
+
+/// Turns a negative status into HDF5's error.
+pub(crate) fn check(call: &'static str, status: herr_t) -> Result<(), HdfError> {
+    if status < 0 { Err(HdfError::last(call)) } else { Ok(()) }
+}

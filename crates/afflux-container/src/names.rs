@@ -1,0 +1,192 @@
+//! Which names and shapes a file may have, checked before anything is created.
+
+use crate::blueprint::{BOOKKEEPING, component_dimension_name};
+use crate::{FileSpec, SetSpec};
+use std::collections::HashSet;
+
+/// Why a [`FileSpec`] cannot become a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// The name breaks netCDF's rules.
+    #[error("the {what} name {name:?} is not allowed: {reason}")]
+    BadName {
+        /// Variable, set, attribute or point.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+    /// The name belongs to the format itself.
+    #[error("the {what} name {name:?} is taken by the file format itself; choose another")]
+    ReservedName {
+        /// Variable, set or attribute.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Two things of one kind have the same name, or a set has the name of a variable of the default set.
+    #[error("the {what} name {name:?} is used twice{place}")]
+    DuplicateName {
+        /// Variable, set, attribute or point.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Where, as the end of the sentence.
+        place: String,
+    },
+    /// Something that must have elements has none, or a number is out of its range.
+    #[error("set {set:?}: {what}")]
+    BadShape {
+        /// The set.
+        set: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Names in the group of each set that are not for variables.
+const RESERVED_IN_SET: [&str; 8] = ["time", "step", "x", "y", "z", "point", "point_name", BOOKKEEPING];
+/// Global attributes that the format sets.
+const RESERVED_ATTRIBUTES: [&str; 2] = ["Conventions", "featureType"];
+/// netCDF's `NC_MAX_NAME`.
+const NAME_BYTES_MAX: usize = 256;
+/// HDF5 does not take a chunk of 4 GiB.
+const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// Checks everything that HDF5 or netCDF would refuse later, or accept and make a file that readers trip over.
+pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), SpecError> {
+    if spec.sets.is_empty() {
+        return Err(SpecError::BadShape { set: String::new(), what: "a file needs at least one set".into() });
+    }
+    let mut attributes = HashSet::new();
+    for (name, text) in &spec.attributes {
+        check_name("attribute", name)?;
+        if RESERVED_ATTRIBUTES.contains(&name.as_str()) || name.starts_with("_NC") {
+            return Err(SpecError::ReservedName { what: "attribute", name: name.clone() });
+        }
+        if !attributes.insert(name) {
+            return Err(SpecError::DuplicateName { what: "attribute", name: name.clone(), place: String::new() });
+        }
+        check_text("attribute", text)?;
+    }
+    let mut sets = HashSet::new();
+    for set in &spec.sets {
+        if !sets.insert(set.name.as_str()) {
+            return Err(SpecError::DuplicateName { what: "set", name: set.name.clone(), place: String::new() });
+        }
+        if !set.name.is_empty() {
+            check_name("set", &set.name)?;
+            if set.name == BOOKKEEPING {
+                return Err(SpecError::ReservedName { what: "set", name: set.name.clone() });
+            }
+        }
+        check_set(set)?;
+    }
+    check_root_names(spec)
+}
+
+/// Sets are groups beside the datasets of the default set.
+fn check_root_names(spec: &FileSpec) -> Result<(), SpecError> {
+    let Some(root) = spec.sets.iter().find(|set| set.name.is_empty()) else { return Ok(()) };
+    let dimensions: Vec<String> =
+        root.variables.iter().filter_map(|variable| variable.components).map(component_dimension_name).collect();
+    for set in &spec.sets {
+        let name = &set.name;
+        if RESERVED_IN_SET.contains(&name.as_str()) || dimensions.contains(name) {
+            return Err(SpecError::ReservedName { what: "set", name: name.clone() });
+        }
+        if root.variables.iter().any(|variable| variable.name == *name) {
+            let place = ": for a set and for a variable of the default set".into();
+            return Err(SpecError::DuplicateName { what: "set", name: name.clone(), place });
+        }
+    }
+    Ok(())
+}
+
+fn check_set(set: &SetSpec) -> Result<(), SpecError> {
+    let bad = |what: String| Err(SpecError::BadShape { set: set.name.clone(), what });
+    let points = &set.points;
+    if points.is_empty() {
+        return bad("it has no point".into());
+    }
+    if [points.x.len(), points.y.len(), points.z.len(), points.names.len()].iter().any(|&length| length != points.len())
+    {
+        return bad("ids, coordinates and names of its points are not equally many".into());
+    }
+    if let Some(pair) = points.ids.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return bad(format!("point ids must ascend, but {} is followed by {}", pair[0], pair[1]));
+    }
+    if set.chunk_steps == 0 || set.cadence_steps == 0 {
+        return bad("steps in a chunk and cadence must be at least 1".into());
+    }
+    let mut names = HashSet::new();
+    for name in &points.names {
+        check_text("point", name)?;
+        if !names.insert(name.as_str()) {
+            let place = format!(" in set {:?}", set.name);
+            return Err(SpecError::DuplicateName { what: "point", name: name.clone(), place });
+        }
+    }
+    check_variables(set)
+}
+
+fn check_variables(set: &SetSpec) -> Result<(), SpecError> {
+    let bad = |what: String| Err(SpecError::BadShape { set: set.name.clone(), what });
+    let dimensions: Vec<String> =
+        set.variables.iter().filter_map(|variable| variable.components).map(component_dimension_name).collect();
+    let mut names = HashSet::new();
+    for variable in &set.variables {
+        let name = &variable.name;
+        check_name("variable", name)?;
+        if RESERVED_IN_SET.contains(&name.as_str()) || dimensions.contains(name) {
+            return Err(SpecError::ReservedName { what: "variable", name: name.clone() });
+        }
+        if !names.insert(name) {
+            let place = format!(" in set {:?}", set.name);
+            return Err(SpecError::DuplicateName { what: "variable", name: name.clone(), place });
+        }
+        if variable.components == Some(0) {
+            return bad(format!("variable {name:?} has a component dimension of length 0"));
+        }
+        let block_bytes = (variable.row_bytes() as u64).checked_mul(set.chunk_steps);
+        if block_bytes.is_none_or(|bytes| bytes > CHUNK_BYTES_MAX) {
+            let steps = set.chunk_steps;
+            return bad(format!("{steps} steps of one point of variable {name:?} do not fit into a chunk of 4 GiB"));
+        }
+        for text in [Some(&variable.units), variable.long_name.as_ref(), variable.standard_name.as_ref()] {
+            check_text("attribute", text.map_or("", String::as_str))?;
+        }
+    }
+    Ok(())
+}
+
+/// The rules of netCDF for names (NetCDF User's Guide, "Permitted characters in netCDF names").
+fn check_name(what: &'static str, name: &str) -> Result<(), SpecError> {
+    let first_is_fine = |first: char| first.is_ascii_alphanumeric() || first == '_' || !first.is_ascii();
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > NAME_BYTES_MAX {
+        "it is longer than 256 bytes"
+    } else if name.contains('/') {
+        "a slash separates groups"
+    } else if name.chars().any(char::is_control) {
+        "it has a control character"
+    } else if name.ends_with(' ') {
+        "it ends with a space"
+    } else if !name.starts_with(first_is_fine) {
+        "it must begin with a letter, a digit or an underscore"
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::BadName { what, name: name.into(), reason })
+}
+
+/// HDF5 ends strings at the first NUL.
+fn check_text(what: &'static str, text: &str) -> Result<(), SpecError> {
+    if text.contains('\0') {
+        return Err(SpecError::BadName { what, name: text.into(), reason: "it has a NUL character" });
+    }
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! The writer: creates the file, lets HDF5 take space for columns, and seals what others have written into them.
+//!
+//! # How the file stays openable
+//! HDF5 builds the new file in memory; it is written under a temporary name in one piece and renamed when whole. From then on
+//! the driver holds back all that HDF5 writes, so the medium changes only in [`ContainerWriter::grow`] (the length),
+//! [`ContainerWriter::seal`] and [`ContainerWriter::close`], by single writes in this order. Cut between any two of them (and
+//! HDF5's status flags are always zero), the file opens with plain HDF5 and shows at least the rows of the last seal:
+//!
+//! 0. *Samples.* Others write rows into space that no object header reaches yet: new columns, and the rows of an unfinished
+//!    column behind the sealed ones (rows sealed before are rewritten with the same bytes).
+//! 1. *Room.* HDF5 refuses a file shorter than the superblock's stored end, and addresses behind that end. So: end of
+//!    allocation <= stored end <= length at all times. The length leads: it grows at the end of a seal, or in `grow`, and the
+//!    superblock follows with a later seal, since a reader asks for the length before it reads the superblock. Both lead by
+//!    several seals' growth, so that a reader whose superblock is some seals old still reaches what newer metadata points at.
+//! 2. *Announcement.* If space was taken since the last seal, a seal slot with the new end of allocation and the *old*
+//!    watermark. From here on metadata may point at the new space, and a resume must not give it away again.
+//! 3. *Checksums* of the changed columns, each in the slot that the last seal does not use.
+//! 4. *Metadata*, what is pointed at before what points at it: data blocks of the chunk index, super blocks, index blocks,
+//!    index headers. Object headers on the medium still state the old extents, and no reader looks up a chunk beyond an extent.
+//! 5. *Object headers*: one after another, neighbours in one write. Between the first and the last a plain reader sees some
+//!    datasets longer than others, all of them right.
+//! 6. *Seal slot* with the new watermark: now our own readers see the rows too.
+//!
+//! A kill within one small write cannot be seen: the kernel copies a write into the page cache page by page, and only a block
+//! that crosses a page can be cut. Power loss is another matter: nothing here waits for the medium (see `docs/FILE_FORMAT.md`).
+//!
+//! The order within a seal does not depend on HDF5's SWMR mode, which the writer does without: what SWMR's flush
+//! dependencies ensure, the driver has in its hands (see `driver::release_order`), and SWMR would only add its flags.
+
+mod build;
+mod column_table;
+mod counters;
+mod error;
+mod grow;
+mod seal;
+mod space;
+
+pub use counters::{ContainerCounters, WriteCount};
+pub use error::{CreateError, WriteError};
+pub use grow::NewColumn;
+pub use seal::{ColumnChecksum, Seal};
+
+use crate::driver::{HeldBlock, SharedState, release_order};
+use crate::hdf::{HdfError, Hid, check};
+use crate::{DatasetIndex, FileSpec, SetGeometry};
+use afflux_storage::{Storage, StorageFile};
+use column_table::ColumnTable;
+use counters::put;
+use hdf5_metno::sync::sync;
+use hdf5_metno_sys::h5f;
+use seal::SealSlot;
+use space::Space;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What to do when the name of a new file is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave the file alone: [`CreateError::Exists`].
+    Refuse,
+    /// Put the new file in its place, once it is whole.
+    Replace,
+}
+
+/// What a closed writer leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// The container's own writes.
+    pub counters: ContainerCounters,
+}
+
+/// A growing dataset and its extents.
+struct Growing {
+    role: DatasetIndex,
+    handle: Hid,
+    /// Lengths of the leading dimensions; the last one, time, is kept apart.
+    leading: Vec<u64>,
+    rows: u64,
+}
+
+/// HDF5's side of the file. Fields drop in this order: datasets before the file.
+struct Hdf {
+    sets: Vec<Vec<Growing>>,
+    table: Hid,
+    file: Hid,
+}
+
+/// The rows and columns of a set.
+struct SetState {
+    geometry: SetGeometry,
+    columns: u64,
+    rows: u64,
+}
+
+/// Writes the structure of one file; one rank has it. Dropped without [`ContainerWriter::close`], it leaves the file as the
+/// last seal did.
+pub struct ContainerWriter {
+    path: PathBuf,
+    file: Arc<dyn StorageFile>,
+    driver: SharedState,
+    hdf: Option<Hdf>,
+    sets: Vec<SetState>,
+    set_count: u64,
+    table: ColumnTable,
+    space: Space,
+    seal: SealSlot,
+    seal_offset: u64,
+    counters: ContainerCounters,
+    first_failure: Option<String>,
+}
+
+impl ContainerWriter {
+    /// Creates a file: built under `<name>.afflux-new`, renamed when whole, locked for the writer's life where the file
+    /// system has locks. A temporary file that a killed writer left behind is replaced.
+    ///
+    /// # Errors
+    /// See [`CreateError`]; nothing of the new file is left.
+    pub fn create(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        spec: &FileSpec,
+        existing: Existing,
+    ) -> Result<Self, CreateError> {
+        build::create(storage.as_ref(), path, spec, existing)
+    }
+
+    /// Where the values of a set lie within its chunks.
+    ///
+    /// # Panics
+    /// If there is no such set.
+    #[must_use]
+    pub fn geometry(&self, set: usize) -> &SetGeometry {
+        &self.sets[set].geometry
+    }
+
+    /// Columns that a set has in every growing dataset, sealed or not.
+    ///
+    /// # Panics
+    /// If there is no such set.
+    #[must_use]
+    pub fn columns(&self, set: usize) -> u64 {
+        self.sets[set].columns
+    }
+
+    /// The open file, for those who write samples from this process.
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn StorageFile> {
+        &self.file
+    }
+
+    /// The container's own writes so far.
+    #[must_use]
+    pub fn counters(&self) -> ContainerCounters {
+        self.counters
+    }
+
+    /// Makes sure that `columns` columns of each requested set are allocated in every growing dataset: `(set, columns)`.
+    /// Returns the new ones in a fixed order: by request, column, dataset ([`SetGeometry::datasets`]). Readers see nothing
+    /// of it before [`Self::seal`], which must then give each set at least one row of its last column.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the writer then refuses further work.
+    ///
+    /// # Panics
+    /// If a request names no set.
+    pub fn grow(&mut self, requests: &[(usize, u64)]) -> Result<Vec<NewColumn>, WriteError> {
+        self.refuse_if_failed()?;
+        let grown = sync(|| self.grow_locked(requests));
+        self.remember_failure(grown)
+    }
+
+    /// Makes rows visible, in the order that the module's front page argues for.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the writer then refuses further work. The file is as the last seal left it, or shows in some datasets
+    /// the new rows already, which are right: they were written before.
+    ///
+    /// # Panics
+    /// If `rows` does not have an entry for each set, takes rows back, goes beyond the columns that were grown or leaves
+    /// the last of them empty; if the watermark goes back; if a checksum names a column that was not grown.
+    pub fn seal(&mut self, seal: &Seal) -> Result<(), WriteError> {
+        self.refuse_if_failed()?;
+        self.check_seal(seal);
+        let sealed = sync(|| self.seal_locked(seal));
+        self.remember_failure(sealed)
+    }
+
+    /// Closes the file: flags clean, trimmed to its true length, marked as closed. Columns grown since the last seal are
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the file then is as after a drop.
+    pub fn close(mut self) -> Result<CloseReport, WriteError> {
+        self.refuse_if_failed()?;
+        let closed = sync(|| self.close_locked());
+        self.remember_failure(closed)
+    }
+
+    fn refuse_if_failed(&self) -> Result<(), WriteError> {
+        match &self.first_failure {
+            Some(first) => Err(WriteError::Failed { path: self.path.clone(), first: first.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn remember_failure<T>(&mut self, result: Result<T, WriteError>) -> Result<T, WriteError> {
+        if let Err(error) = &result {
+            self.first_failure.get_or_insert_with(|| error.to_string());
+            self.driver.kill();
+        }
+        result
+    }
+
+    fn io_error(&self, doing: &'static str, source: io::Error) -> WriteError {
+        WriteError::Io { doing, path: self.path.clone(), source }
+    }
+
+    /// HDF5's error, or the storage's where that made HDF5 fail.
+    fn hdf_error(&self, source: HdfError) -> WriteError {
+        match self.driver.take_read_fault() {
+            Some(fault) => self.io_error("read", fault),
+            None => WriteError::Hdf5 { path: self.path.clone(), source },
+        }
+    }
+
+    fn check_seal(&self, seal: &Seal) {
+        assert_eq!(seal.rows.len(), self.sets.len(), "a seal states the rows of every set");
+        for (set, (&rows, state)) in seal.rows.iter().zip(&self.sets).enumerate() {
+            assert!(rows >= state.rows, "set {set}: {rows} rows after {} were sealed", state.rows);
+            let columns = rows.div_ceil(state.geometry.chunk_steps);
+            assert_eq!(columns, state.columns, "set {set}: {rows} rows in {} columns", state.columns);
+        }
+        assert!(step_end(seal.watermark) >= self.seal.step_end, "the watermark goes back");
+    }
+
+    fn seal_locked(&mut self, seal: &Seal) -> Result<(), WriteError> {
+        let mut blocks = self.extend_to(&seal.rows)?;
+        let end = self.driver.end_of_allocation();
+        self.lead_superblock(end)?;
+        if end > self.seal.end_of_allocation {
+            self.write_slot(SealSlot { end_of_allocation: end, ..self.seal })?;
+        }
+        self.write_checksums(seal)?;
+        self.release(&mut blocks)?;
+        self.write_slot(SealSlot { step_end: step_end(seal.watermark), ..self.seal })?;
+        for (state, &rows) in self.sets.iter_mut().zip(&seal.rows) {
+            state.rows = rows;
+        }
+        self.lead_length(end)
+    }
+
+    /// Step 1: the superblock's stored end moves up to the length that the file has had for a while.
+    fn lead_superblock(&mut self, end: u64) -> Result<(), WriteError> {
+        let Some((bytes, offset)) = self.space.superblock_due(end) else { return Ok(()) };
+        let written = put(self.file.as_ref(), &mut self.counters.superblock, &bytes, offset);
+        written.map_err(|error| self.io_error("write the superblock of", error))
+    }
+
+    /// Keeps the length ahead of the superblock's stored end.
+    fn lead_length(&mut self, end: u64) -> Result<(), WriteError> {
+        let Some(length) = self.space.length_due(end) else { return Ok(()) };
+        self.file.set_len(length).map_err(|error| self.io_error("lengthen", error))?;
+        self.space.lengthened(length);
+        self.counters.length_changes += 1;
+        Ok(())
+    }
+
+    /// Writes a slot with the next sequence number.
+    fn write_slot(&mut self, slot: SealSlot) -> Result<(), WriteError> {
+        let slot = SealSlot { sequence: self.seal.sequence + 1, ..slot };
+        let offset = self.seal_offset + slot.offset();
+        let written = put(self.file.as_ref(), &mut self.counters.seals, &slot.encode(), offset);
+        written.map_err(|error| self.io_error("write the seal of", error))?;
+        self.seal = slot;
+        Ok(())
+    }
+
+    /// Step 3.
+    fn write_checksums(&mut self, seal: &Seal) -> Result<(), WriteError> {
+        let writes = self.table.record(self.file.as_ref(), &seal.columns);
+        for (offset, bytes) in writes.map_err(|error| self.io_error("read the checksums of", error))? {
+            let written = put(self.file.as_ref(), &mut self.counters.checksums, &bytes, offset);
+            written.map_err(|error| self.io_error("write the checksums of", error))?;
+        }
+        Ok(())
+    }
+
+    /// Steps 4 and 5: held blocks by rank and offset, neighbours of one rank in one write.
+    fn release(&mut self, blocks: &mut Vec<HeldBlock>) -> Result<(), WriteError> {
+        // The superblock is ours: HDF5's own version of it states its own idea of the end and its flags.
+        blocks.retain(|block| block.offset != 0);
+        blocks.sort_by_key(|block| (release_order(&block.bytes), block.offset));
+        let mut run: Vec<u8> = Vec::new();
+        let mut run_offset = 0;
+        let mut run_rank = 0;
+        for block in blocks.drain(..) {
+            let rank = release_order(&block.bytes);
+            if run.is_empty() || rank != run_rank || block.offset != run_offset + run.len() as u64 {
+                self.put_metadata(&run, run_offset)?;
+                run.clear();
+                (run_offset, run_rank) = (block.offset, rank);
+            }
+            run.extend_from_slice(&block.bytes);
+        }
+        self.put_metadata(&run, run_offset)
+    }
+
+    fn put_metadata(&mut self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let written = put(self.file.as_ref(), &mut self.counters.metadata, bytes, offset);
+        written.map_err(|error| self.io_error("write the metadata of", error))
+    }
+
+    fn close_locked(&mut self) -> Result<CloseReport, WriteError> {
+        let unsealed = self.sets.iter().any(|state| state.rows.div_ceil(state.geometry.chunk_steps) < state.columns);
+        if unsealed {
+            self.driver.kill();
+        }
+        if let Some(hdf) = self.hdf.take() {
+            drop((hdf.sets, hdf.table));
+            check_close(hdf.file).map_err(|error| self.hdf_error(error))?;
+        }
+        let mut blocks = self.driver.take_held();
+        let end = if unsealed { self.seal.end_of_allocation } else { self.driver.end_of_allocation() };
+        self.release(&mut blocks)?;
+        let (bytes, offset) = self.space.final_superblock(end);
+        let written = put(self.file.as_ref(), &mut self.counters.superblock, &bytes, offset);
+        written.map_err(|error| self.io_error("write the superblock of", error))?;
+        self.file.set_len(end).map_err(|error| self.io_error("trim", error))?;
+        self.counters.length_changes += 1;
+        self.write_slot(SealSlot { end_of_allocation: end, closed: true, ..self.seal })?;
+        Ok(CloseReport { file_bytes: end, counters: self.counters })
+    }
+}
+
+impl Drop for ContainerWriter {
+    fn drop(&mut self) {
+        self.driver.kill();
+        if let Some(hdf) = self.hdf.take() {
+            sync(|| drop(hdf));
+        }
+    }
+}
+
+fn step_end(watermark: Option<u64>) -> u64 {
+    watermark.map_or(0, |step| step.saturating_add(1))
+}
+
+/// Closes the file so that a failure is seen.
+fn check_close(file: Hid) -> Result<(), HdfError> {
+    // SAFETY: a valid file, under HDF5's lock; flushing first shows what the close would hide.
+    let flushed = check("H5Fflush", unsafe { h5f::H5Fflush(file.id(), h5f::H5F_scope_t::H5F_SCOPE_LOCAL) });
+    drop(file);
+    flushed
+}

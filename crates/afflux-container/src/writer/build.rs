@@ -1,0 +1,208 @@
+//! Creation: HDF5 builds the file in memory, then it is written in one piece and renamed.
+
+use super::column_table::{ColumnTable, chunk_shape};
+use super::counters::put;
+use super::seal::SealSlot;
+use super::space::Space;
+use super::{ContainerCounters, ContainerWriter, CreateError, Existing, Growing, Hdf, SetState};
+use crate::blueprint::{BOOKKEEPING, COLUMN_CHECKSUM, Group, SEAL, bookkeeping_group, global_attributes, set_group};
+use crate::create::{Builder, MadeGroup};
+use crate::driver::superblock::{SUPERBLOCK_BYTES, is_expected};
+use crate::driver::{DriverName, SharedState, access_list};
+use crate::hdf::{HdfError, Hid, check};
+use crate::names::check_spec;
+use crate::reader::SEAL_WORDS;
+use crate::{FileSpec, SetGeometry};
+use afflux_storage::{OpenMode, Storage, StorageFile};
+use hdf5_metno::sync::sync;
+use hdf5_metno_sys::{h5d, h5f, h5p};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What HDF5 made, before it is anywhere but in memory.
+struct Built {
+    hdf: Hdf,
+    driver: SharedState,
+    seal_offset: u64,
+    image: Vec<u8>,
+}
+
+/// See [`ContainerWriter::create`].
+pub(super) fn create(
+    storage: &dyn Storage,
+    path: &Path,
+    spec: &FileSpec,
+    existing: Existing,
+) -> Result<ContainerWriter, CreateError> {
+    check_spec(spec)?;
+    let exists =
+        storage.exists(path).map_err(|source| CreateError::Io { doing: "look for", path: path.into(), source })?;
+    if exists && existing == Existing::Refuse {
+        return Err(CreateError::Exists { path: path.into() });
+    }
+    let geometries: Vec<SetGeometry> = spec.sets.iter().map(|set| SetGeometry::new(set, spec.chunk_bytes)).collect();
+    let built = sync(|| build(spec, &geometries))?;
+    let temporary = temporary_path(path);
+    let file = open_temporary(storage, &temporary)?;
+    let finished = publish(file, built, geometries, path).and_then(|writer| {
+        let renamed = match existing {
+            Existing::Refuse => storage.rename_no_clobber(&temporary, path),
+            Existing::Replace => storage.rename_replace(&temporary, path),
+        };
+        match renamed {
+            Ok(()) => Ok(writer),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(CreateError::Exists { path: path.into() })
+            }
+            Err(source) => Err(CreateError::Io { doing: "rename the new file to", path: path.into(), source }),
+        }
+    });
+    if finished.is_err() {
+        // The first fault is the one to report.
+        let _ = storage.remove(&temporary);
+    }
+    finished
+}
+
+/// The name under which a file is built.
+fn temporary_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".afflux-new");
+    name.into()
+}
+
+/// Opens the temporary file; one that a killed writer left (nobody holds its lock) is removed first.
+fn open_temporary(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn StorageFile>, CreateError> {
+    let failed = |doing| move |source| CreateError::Io { doing, path: path.to_owned(), source };
+    let file = match storage.open(path, OpenMode::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let orphan = storage.open(path, OpenMode::ReadWrite).map_err(failed("open the left-over"))?;
+            // Without locks there is no way to tell; an orphan is far more likely than a creation of milliseconds.
+            if let Ok(false) = orphan.try_lock_exclusive() {
+                return Err(CreateError::Busy { path: path.into() });
+            }
+            storage.remove(path).map_err(failed("remove the left-over"))?;
+            storage.open(path, OpenMode::CreateNew).map_err(failed("create"))?
+        }
+        opened => opened.map_err(failed("create"))?,
+    };
+    match file.try_lock_exclusive() {
+        Ok(false) => Err(CreateError::Busy { path: path.into() }),
+        // A file system without locks: the epoch in the seal is what is left.
+        Ok(true) | Err(_) => Ok(file),
+    }
+}
+
+/// Writes the image and makes the writer.
+fn publish(
+    file: Arc<dyn StorageFile>,
+    built: Built,
+    geometries: Vec<SetGeometry>,
+    path: &Path,
+) -> Result<ContainerWriter, CreateError> {
+    let Built { hdf, driver, seal_offset, mut image } = built;
+    let end = image.len() as u64;
+    let mut superblock = [0; SUPERBLOCK_BYTES];
+    superblock.copy_from_slice(&image[..SUPERBLOCK_BYTES]);
+    if !is_expected(&superblock) {
+        return Err(CreateError::Unexpected("its superblock is not of version 3"));
+    }
+    let space = Space::new(superblock, end);
+    image[..SUPERBLOCK_BYTES].copy_from_slice(space.superblock());
+    let seal = SealSlot { sequence: 1, step_end: 0, epoch: 1, end_of_allocation: end, closed: false };
+    let slot_at = usize::try_from(seal_offset + seal.offset()).unwrap_or(usize::MAX);
+    let slot = seal.encode();
+    let Some(target) = image.get_mut(slot_at..slot_at.saturating_add(slot.len())) else {
+        return Err(CreateError::Unexpected("its seal is outside the file"));
+    };
+    target.copy_from_slice(&slot);
+    let mut counters = ContainerCounters::default();
+    let written = put(file.as_ref(), &mut counters.create, &image, 0).and_then(|()| file.set_len(space.length()));
+    written.map_err(|source| CreateError::Io { doing: "write the new file", path: path.into(), source })?;
+    counters.length_changes += 1;
+    driver.hold_over(Arc::clone(&file));
+    let set_count = geometries.len() as u64;
+    let sets = geometries.into_iter().map(|geometry| SetState { geometry, columns: 0, rows: 0 }).collect();
+    Ok(ContainerWriter {
+        path: path.into(),
+        file,
+        driver,
+        hdf: Some(hdf),
+        sets,
+        set_count,
+        table: ColumnTable::new(set_count),
+        space,
+        seal,
+        seal_offset,
+        counters,
+        first_failure: None,
+    })
+}
+
+/// Builds the file in memory, under HDF5's lock.
+fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateError> {
+    let driver = SharedState::building();
+    let name = DriverName::new(&driver);
+    let access = access_list()?;
+    without_chunk_cache(&access)?;
+    let mut builder = Builder::new(name.as_c_str(), &access)?;
+    if spec.sets.iter().all(|set| !set.name.is_empty()) {
+        builder.root_attributes(&global_attributes(spec))?;
+    }
+    let mut sets = Vec::with_capacity(spec.sets.len());
+    for (index, geometry) in geometries.iter().enumerate() {
+        let group = set_group(spec, index, geometry);
+        let made = builder.add_group(&group, &[])?;
+        sets.push(growing(&group, made));
+    }
+    let empty_slots = [0_u64; 2 * SEAL_WORDS];
+    let group = bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), &empty_slots);
+    debug_assert_eq!(group.name, BOOKKEEPING);
+    let mut kept = builder.add_group(&group, &[SEAL, COLUMN_CHECKSUM])?.kept;
+    let mut take = |name: &str| {
+        let position = kept.iter().position(|(kept_name, _)| kept_name == name);
+        position
+            .map(|position| kept.swap_remove(position).1)
+            .ok_or(CreateError::Unexpected("its bookkeeping is missing"))
+    };
+    let seal = take(SEAL)?;
+    let table = take(COLUMN_CHECKSUM)?;
+    // SAFETY: a valid contiguous dataset with early allocation, under HDF5's lock.
+    let seal_offset = unsafe { h5d::H5Dget_offset(seal.id()) };
+    drop(seal);
+    let file = builder.finish();
+    flush_all(&file)?;
+    let image = driver.take_image();
+    if image.len() < SUPERBLOCK_BYTES {
+        return Err(CreateError::Unexpected("it has no superblock"));
+    }
+    Ok(Built { hdf: Hdf { sets, table, file }, driver, seal_offset, image })
+}
+
+/// Raw data never passes through HDF5 after creation; a cache of it could only go stale.
+fn without_chunk_cache(access: &Hid) -> Result<(), HdfError> {
+    // SAFETY: a valid property list, under HDF5's lock.
+    check("H5Pset_cache", unsafe { h5p::H5Pset_cache(access.id(), 0, 1, 0, 1.0) })
+}
+
+fn flush_all(file: &Hid) -> Result<(), HdfError> {
+    // SAFETY: a valid file, under HDF5's lock.
+    check("H5Fflush", unsafe { h5f::H5Fflush(file.id(), h5f::H5F_scope_t::H5F_SCOPE_GLOBAL) })
+}
+
+/// The growing datasets of a set in the order in which they grow ([`SetGeometry::datasets`]).
+fn growing(group: &Group<'_>, made: MadeGroup) -> Vec<Growing> {
+    let mut growing: Vec<Growing> = made
+        .growing
+        .into_iter()
+        .filter_map(|(role, handle)| {
+            let dataset = group.datasets.iter().find(|dataset| dataset.grows == Some(role))?;
+            let lengths: Vec<u64> = dataset.dimensions.iter().map(|&index| group.dimensions[index].length).collect();
+            let leading = lengths[..lengths.len() - 1].to_vec();
+            Some(Growing { role, handle, leading, rows: 0 })
+        })
+        .collect();
+    growing.sort_by_key(|growing| growing.role);
+    growing
+}

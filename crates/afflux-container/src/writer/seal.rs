@@ -1,0 +1,56 @@
+//! The seal slots as bytes, and what a caller asks to be sealed.
+
+use crate::reader::{SEAL_WORDS, slot_checksum};
+
+/// Bytes of one slot.
+pub(super) const SLOT_BYTES: u64 = 8 * SEAL_WORDS as u64;
+const FLAG_CLOSED: u64 = 1;
+
+/// The checksum of the sealed rows of one column of chunks of one set, over all its datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnChecksum {
+    /// Index of the set.
+    pub set: usize,
+    /// Index of the column.
+    pub column: u64,
+    /// Sealed rows within the column, at most `chunk_steps`.
+    pub rows: u64,
+    /// Sum of [`crate::checksum::run_checksum`] over all runs of those rows.
+    pub checksum: u64,
+}
+
+/// What a seal makes visible.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seal {
+    /// The last simulation step all of whose due rows are written; `None` while there is none.
+    pub watermark: Option<u64>,
+    /// Rows of each set, indexed by set.
+    pub rows: Vec<u64>,
+    /// Checksums of the columns that changed since the last seal.
+    pub columns: Vec<ColumnChecksum>,
+}
+
+/// The content of a slot of `afflux/seal`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SealSlot {
+    pub sequence: u64,
+    pub step_end: u64,
+    pub epoch: u64,
+    pub end_of_allocation: u64,
+    pub closed: bool,
+}
+
+impl SealSlot {
+    /// Offset of the slot within the dataset.
+    pub(super) fn offset(&self) -> u64 {
+        (self.sequence % 2) * SLOT_BYTES
+    }
+
+    /// The eight words, little-endian.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let flags = if self.closed { FLAG_CLOSED } else { 0 };
+        let mut words = [self.sequence, self.step_end, self.epoch, self.end_of_allocation, flags, 0, 0, 0];
+        words[SEAL_WORDS - 1] = slot_checksum(&words);
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
