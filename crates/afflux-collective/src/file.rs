@@ -46,6 +46,16 @@ struct Memory {
     gapped: bool,
 }
 
+/// One call, as this rank makes it.
+struct Request<'a> {
+    operation: IoOperation,
+    path: Path,
+    /// Stands for what must be equal on all ranks.
+    options_hash: u64,
+    extents: &'a Extents,
+    memory: Memory,
+}
+
 /// What the ranks told one another before an access.
 struct Survey {
     access: AccessSummary,
@@ -114,25 +124,24 @@ impl CollectiveFile {
         part: Part<'_>,
     ) -> Result<WriteReport, CollectiveError> {
         let payload = Payload::new(data);
-        self.access(
-            IoOperation::Write,
-            options.path,
-            hash_of(&("write", options)),
-            // The memory of a write is pointed to, however many slices it has.
-            Memory { bytes: payload.bytes(), gapped: false },
+        let request = Request {
+            operation: IoOperation::Write,
+            path: options.path,
+            options_hash: hash_of(&("write", options)),
             extents,
-            part,
-            |method, work| match method {
-                Chosen::Independent => Ok(transfer::write_own(&*self.file, extents, &payload, work)),
-                Chosen::TwoPhase { engine, access } => {
-                    // More bytes than the range holds: some are written twice, and the exchange would only find out
-                    // later. The requests alone tell which.
-                    let move_data = access.bytes <= access.range.bytes();
-                    let buffers = &mut self.buffers.borrow_mut();
-                    two_phase::write(engine, buffers, extents, &payload, options.holes, move_data, work)
-                }
-            },
-        )
+            // The memory of a write is pointed to, however many slices it has.
+            memory: Memory { bytes: payload.bytes(), gapped: false },
+        };
+        self.access(&request, part, |method, work| match method {
+            Chosen::Independent => Ok(transfer::write_own(&*self.file, extents, &payload, work)),
+            Chosen::TwoPhase { engine, access } => {
+                // More bytes than the range holds: some are written twice, and the exchange would only find out
+                // later. The requests alone tell which.
+                let move_data = access.bytes <= access.range.bytes();
+                let buffers = &mut self.buffers.borrow_mut();
+                two_phase::write(engine, buffers, extents, &payload, options.holes, move_data, work)
+            }
+        })
     }
 
     /// Collective: reads the bytes that `extents` describe, in their order, into the concatenation of `buffers`. Several
@@ -152,30 +161,25 @@ impl CollectiveFile {
             bytes: buffers.iter().map(|buffer| buffer.len() as u64).sum(),
             gapped: buffers.iter().filter(|buffer| !buffer.is_empty()).count() > 1,
         };
-        self.access(
-            IoOperation::Read,
-            options.path,
-            hash_of(&("read", options)),
-            memory,
+        let request = Request {
+            operation: IoOperation::Read,
+            path: options.path,
+            options_hash: hash_of(&("read", options)),
             extents,
-            part,
-            |method, work| match method {
-                Chosen::Independent => Ok(transfer::read_own(&*self.file, extents, buffers, work)),
-                Chosen::TwoPhase { engine, .. } => {
-                    two_phase::read(engine, &mut self.buffers.borrow_mut(), extents, buffers, work)
-                }
-            },
-        )
+            memory,
+        };
+        self.access(&request, part, |method, work| match method {
+            Chosen::Independent => Ok(transfer::read_own(&*self.file, extents, buffers, work)),
+            Chosen::TwoPhase { engine, .. } => {
+                two_phase::read(engine, &mut self.buffers.borrow_mut(), extents, buffers, work)
+            }
+        })
     }
 
     /// What reads and writes have in common: checks, decision, the access itself, verdict.
     fn access(
         &self,
-        operation: IoOperation,
-        path: Path,
-        options_hash: u64,
-        memory: Memory,
-        extents: &Extents,
+        request: &Request<'_>,
         part: Part<'_>,
         carry_out: impl FnOnce(Chosen<'_, '_>, &mut Work) -> Result<Result<(), LocalFailure>, CollectiveError>,
     ) -> Result<AccessReport, CollectiveError> {
@@ -184,18 +188,18 @@ impl CollectiveFile {
         }
         let call = self.calls.get() + 1;
         self.calls.set(call);
-        let call_hash = hash_of(&(call, options_hash, part.elements.len()));
+        let call_hash = hash_of(&(call, request.options_hash, part.elements.len()));
         let mut outcome = part.outcome.map_err(|(code, message)| LocalFailure::Caller { code, message });
-        if outcome.is_ok() && memory.bytes != extents.bytes() {
+        if outcome.is_ok() && request.memory.bytes != request.extents.bytes() {
             outcome = Err(LocalFailure::Arguments(format!(
                 "the extents describe {} bytes, the memory holds {}",
-                extents.bytes(),
-                memory.bytes
+                request.extents.bytes(),
+                request.memory.bytes
             )));
         }
         let mut work = Work::default();
         let result: Result<AccessReport, CollectiveError> = (|| {
-            let decision = self.decide(operation, path, extents, (memory, outcome.is_err()), call_hash)?;
+            let decision = self.decide(request, outcome.is_err(), call_hash)?;
             if outcome.is_ok() && !decision.abandoned {
                 let explanation = &decision.explanation;
                 outcome = match (&explanation.domains, explanation.access) {
@@ -219,20 +223,13 @@ impl CollectiveFile {
     }
 
     /// Collective, unless the path asked for needs no agreement.
-    fn decide(
-        &self,
-        operation: IoOperation,
-        path: Path,
-        extents: &Extents,
-        (memory, failed): (Memory, bool),
-        call_hash: u64,
-    ) -> Result<Decision, CollectiveError> {
+    fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
         let explain = |method, access, domains| Explanation::new(method, access, domains, &self.layout);
-        let toggle = match operation {
+        let toggle = match request.operation {
             IoOperation::Read => self.hints.collective_read,
             IoOperation::Write => self.hints.collective_write,
         };
-        let independent = match (path, toggle) {
+        let independent = match (request.path, toggle) {
             (Path::Independent, _) => Some("asked for"),
             (Path::Auto, Toggle::Disable) => Some("the hints disable collective buffering"),
             (Path::Auto, Toggle::Automatic) if self.comm.size() == 1 => Some("there is one rank"),
@@ -242,9 +239,9 @@ impl CollectiveFile {
             let explanation = explain((Method::Independent, reason), None, None);
             return Ok(Decision { explanation, abandoned: false });
         }
-        let survey = self.survey(extents, (memory, failed), call_hash)?;
+        let survey = self.survey(request, failed, call_hash)?;
         let access = survey.access;
-        let mut method = match (path, toggle) {
+        let mut method = match (request.path, toggle) {
             (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
             (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
             _ => choose_method(&access),
@@ -270,18 +267,14 @@ impl CollectiveFile {
     }
 
     /// Collective: one reduction that tells every rank what all access together, and how many ranks failed already.
-    fn survey(
-        &self,
-        extents: &Extents,
-        (memory, failed): (Memory, bool),
-        call_hash: u64,
-    ) -> Result<Survey, CollectiveError> {
+    fn survey(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Survey, CollectiveError> {
+        let extents = request.extents;
         let span = extents.span();
         let mut elements = [
             Reduce::min(call_hash),
             Reduce::max(call_hash),
             Reduce::sum(u64::from(failed)),
-            Reduce::sum(u64::from(memory.gapped)),
+            Reduce::sum(u64::from(request.memory.gapped)),
             Reduce::min(span.map_or(u64::MAX, |(start, _)| start)),
             Reduce::max(span.map_or(0, |(_, end)| end)),
             Reduce::sum(extents.bytes()),
