@@ -7,8 +7,9 @@
 //! or in a finding of [`SeriesFile::verify`], never in a panic.
 //!
 //! What this module relies on beyond the datasets of the format:
-//! - `afflux/sets`: attribute of the group `afflux`, variable-length strings, the names of the sets in file order (the order
-//!   that the checksums are seeded with). Without it: the root's set, then the groups of the root in creation order.
+//! - Order of the sets (the checksums are seeded with it): creation order of the links of the root group; the root's own set
+//!   stands where its first dataset does. The attribute `sets` of the group `afflux` (variable-length strings) says the same to
+//!   other readers; we do not read it, see `heap`.
 //! - Variables of a set are its datasets of two or three dimensions, in creation order of their links.
 //! - `cadence_steps`: attribute (integer) of `step`, optional; else the cadence is guessed from the first rows.
 //!
@@ -17,6 +18,7 @@
 
 mod block;
 mod error;
+mod heap;
 mod layout;
 mod raw;
 mod seal;
@@ -103,7 +105,7 @@ impl SeriesFile {
         self.file.bytes
     }
 
-    /// The global attributes that are texts, by name.
+    /// The global attributes that are texts of fixed length (all that the writer makes), by name.
     #[must_use]
     pub fn attributes(&self) -> Vec<(String, String)> {
         let names = self.file.root.attr_names().unwrap_or_default();

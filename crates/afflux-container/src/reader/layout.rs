@@ -120,18 +120,19 @@ pub(super) fn read_seal(file: &RawFile) -> Result<(SealState, Checked), ReadErro
     Ok((state, checksums))
 }
 
-/// Names of the sets in file order: as the file states them, else the root and then its groups by age.
+/// Names of the sets in file order, which is that of creation: a set's group, or for the root's set its first dataset.
 pub(super) fn set_names(file: &RawFile) -> Result<Vec<String>, ReadError> {
-    let stated = file.root.group(BOOKKEEPING).ok().and_then(|group| file.text_attributes(&group, "sets"));
-    if let Some(names) = stated {
-        return Ok(names);
-    }
     let mut names = Vec::new();
-    if file.root.link_exists("step") {
-        names.push(String::new());
+    for name in member_names(file, &file.root)? {
+        if name == BOOKKEEPING {
+            continue;
+        }
+        if file.root.group(&name).is_ok() {
+            names.push(name);
+        } else if !names.iter().any(String::is_empty) {
+            names.push(String::new());
+        }
     }
-    let members = member_names(file, &file.root)?;
-    names.extend(members.into_iter().filter(|name| name != BOOKKEEPING && file.root.group(name).is_ok()));
     Ok(names)
 }
 
@@ -149,6 +150,11 @@ pub(super) fn open_set(file: &RawFile, seal: &SealState, name: &str) -> Result<(
         Some(&[chunk_steps]) if chunk_steps > 0 && time.chunk == step.chunk => chunk_steps,
         _ => return Err(file.damaged(format!("{} and {} have unlike chunks", step.label, time.label))),
     };
+    // Space is taken a column ahead, never more, so the file is longer than its steps.
+    if step.shape[0].saturating_mul(8) > file.bytes {
+        let what = format!("{} claims {} rows in a file of {} bytes", step.label, step.shape[0], file.bytes);
+        return Err(file.damaged(what));
+    }
     let (infos, variables) = open_variables(file, &group, point.shape[0], chunk_steps)?;
     let mut info = SetInfo {
         name: name.to_owned(),

@@ -4,19 +4,18 @@
 //! The chunk cache and the sieve buffer are off, so HDF5 reads exactly the bytes selected, straight from the unfiltered
 //! chunks: one contiguous read for each run of values, and never a stale copy of a chunk that others write.
 
-use super::ReadError;
+use super::{ReadError, heap};
 use crate::ElementType;
-use hdf5_metno::types::{FixedAscii, FixedUnicode, FloatSize, IntSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5_metno::types::{FixedAscii, FixedUnicode, FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Attribute, Dataset, File, Group, H5Type, Hyperslab, Location, SliceOrIndex};
 use ndarray::IxDyn;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest fixed-length text attribute that is read; longer ones are cut by HDF5.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Texts of one attribute that are read at most.
-const TEXTS_MAX: usize = 65_536;
 /// Metadata read while a writer changes it fails its checksum; HDF5 retries only in SWMR mode, so we do.
 const ATTEMPTS: u32 = 4;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(3);
@@ -26,6 +25,8 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(3);
 pub(super) struct RawFile {
     pub path: PathBuf,
     pub root: File,
+    /// The same file without HDF5.
+    plain: std::fs::File,
     /// Length of the file when it was opened.
     pub bytes: u64,
     /// Whether a writer may be at work, so that a failed read is worth another attempt.
@@ -49,7 +50,8 @@ impl RawFile {
             .with_fapl(|list| list.file_locking(false).chunk_cache(0, 0, 0.0).sieve_buf_size(0))
             .open(path)
             .map_err(|error| ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") })?;
-        Ok(Self { path: path.into(), root, bytes: metadata.len(), live: true })
+        let plain = std::fs::File::open(path).map_err(open_error)?;
+        Ok(Self { path: path.into(), root, plain, bytes: metadata.len(), live: true })
     }
 
     pub fn damaged(&self, what: impl Into<String>) -> ReadError {
@@ -153,24 +155,45 @@ impl RawFile {
         usize::try_from(value).map_err(|_| ReadError::Memory { bytes: value })
     }
 
-    /// Reads a one-dimensional dataset of texts.
+    /// Reads a one-dimensional dataset of variable-length texts, past HDF5 (see `heap`).
     pub fn read_texts(&self, from: &Checked) -> Result<Vec<String>, ReadError> {
-        let values = from.shape.iter().product::<u64>();
-        self.check_memory(from, values, size_of::<VarLenUnicode>())?;
-        texts(&from.dataset.as_reader(), &from.descriptor)
-            .map_err(|error| self.damaged(format!("{} cannot be read: {error}", from.label)))
+        let wrong = |what: String| self.damaged(format!("{} cannot be read: {what}", from.label));
+        if !matches!(from.descriptor, TypeDescriptor::VarLenUnicode | TypeDescriptor::VarLenAscii) {
+            return Err(wrong("it holds no variable-length texts".into()));
+        }
+        let count = from.shape.iter().product::<u64>();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.check_memory(from, count, size_of::<String>() + heap::ELEMENT_BYTES)?;
+        let offset = from.dataset.offset().ok_or_else(|| wrong("it is not contiguous".into()))?;
+        let mut elements = vec![[0; heap::ELEMENT_BYTES]; self.index(count)?];
+        self.bytes_at(elements.as_flattened_mut(), offset).map_err(|error| wrong(error.to_string()))?;
+        let mut heap = heap::Heap::new(&self.plain, self.bytes);
+        elements.iter().map(|element| heap.text(element).map_err(wrong)).collect()
     }
 
-    /// The text of an attribute; `None` where there is no such attribute or it is no text.
+    fn bytes_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.plain.read_exact_at(bytes, offset)
+    }
+
+    /// The text of an attribute; `None` where there is no such attribute or it is no text of fixed length (those of variable
+    /// length lie in the heap, which HDF5 reads without care).
     pub fn text_attribute(&self, location: &Location, name: &str) -> Option<String> {
-        self.text_attributes(location, name).and_then(|texts| texts.into_iter().next())
-    }
-
-    /// The texts of an attribute; `None` where there is no such attribute or it is no text.
-    pub fn text_attributes(&self, location: &Location, name: &str) -> Option<Vec<String>> {
-        let attribute = location.attr(name).ok().filter(|attribute| attribute.size() <= TEXTS_MAX)?;
-        let descriptor = attribute.dtype().ok()?.to_descriptor().ok()?;
-        texts(&attribute.as_reader(), &descriptor).ok()
+        let attribute = location.attr(name).ok().filter(|attribute| attribute.size() == 1)?;
+        let reader = attribute.as_reader();
+        let text = match attribute.dtype().ok()?.to_descriptor().ok()? {
+            TypeDescriptor::FixedUnicode(_) => {
+                let texts = reader.read_raw::<FixedUnicode<TEXT_BYTES_MAX>>().ok()?;
+                String::from_utf8_lossy(texts.first()?.as_bytes()).into_owned()
+            }
+            TypeDescriptor::FixedAscii(_) => {
+                let texts = reader.read_raw::<FixedAscii<TEXT_BYTES_MAX>>().ok()?;
+                String::from_utf8_lossy(texts.first()?.as_bytes()).into_owned()
+            }
+            _ => return None,
+        };
+        Some(text)
     }
 
     /// The integer of a one-element attribute; `None` where there is no such attribute or it is no integer.
@@ -218,22 +241,6 @@ impl Checked {
 /// The path of a group's member, for messages.
 pub(super) fn label(group: &Group, name: &str) -> String {
     format!("{}/{name}", group.name().trim_end_matches('/'))
-}
-
-/// Reads texts of whichever kind HDF5 has; bytes that are not UTF-8 are replaced, never trusted.
-fn texts(reader: &hdf5_metno::Reader, descriptor: &TypeDescriptor) -> hdf5_metno::Result<Vec<String>> {
-    fn lossy<T>(values: Vec<T>, bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
-        values.iter().map(|value| String::from_utf8_lossy(bytes(value)).into_owned()).collect()
-    }
-    Ok(match descriptor {
-        TypeDescriptor::VarLenUnicode => lossy(reader.read_raw::<VarLenUnicode>()?, VarLenUnicode::as_bytes),
-        TypeDescriptor::VarLenAscii => lossy(reader.read_raw::<VarLenAscii>()?, VarLenAscii::as_bytes),
-        TypeDescriptor::FixedUnicode(_) => {
-            lossy(reader.read_raw::<FixedUnicode<TEXT_BYTES_MAX>>()?, FixedUnicode::as_bytes)
-        }
-        TypeDescriptor::FixedAscii(_) => lossy(reader.read_raw::<FixedAscii<TEXT_BYTES_MAX>>()?, FixedAscii::as_bytes),
-        _ => return Err("not a text".into()),
-    })
 }
 
 /// What the file seems to be where it does not begin as HDF5 files do; `None` for HDF5.
