@@ -84,6 +84,9 @@ pub fn pattern(source: usize, destination: usize, call: usize, length: usize) ->
 #[track_caller]
 fn assert_bytes(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: length");
+    if found == expected {
+        return;
+    }
     if let Some(at) = (0..found.len()).find(|&at| found[at] != expected[at]) {
         panic!("{what}: byte {at} of {} is {:#x}, not {:#x}", found.len(), found[at], expected[at]);
     }

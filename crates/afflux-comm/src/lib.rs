@@ -13,6 +13,9 @@ mod check;
 mod communicator;
 pub mod conformance;
 mod error;
+pub mod launch;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 mod stall;
 pub mod threads;
 

@@ -40,8 +40,10 @@ fn made_up_nodes_are_numbered_by_lowest_rank() {
     assert_eq!(maps[4].1, NodeMap { node_of_rank: vec![0, 1, 0, 2], node_count: 3 });
 }
 
+type Waiting = fn(&dyn Communicator) -> Result<(), CommError>;
+
 /// Every call that waits, on the ranks that remain when rank 2 of 4 has left.
-fn calls_that_wait() -> Vec<(&'static str, fn(&dyn Communicator) -> Result<(), CommError>)> {
+fn calls_that_wait() -> Vec<(&'static str, Waiting)> {
     vec![
         ("barrier", |comm| comm.barrier()),
         ("broadcast", |comm| comm.broadcast(2, &mut Vec::new())),

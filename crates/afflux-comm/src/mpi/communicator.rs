@@ -1,0 +1,574 @@
+//! The trait's calls, said in MPI.
+//!
+//! Invariants: `comm` is a duplicate that only this handle uses, with `MPI_ERRORS_RETURN`; no request outlives the call
+//! that made it.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+use mpi::ffi::{self, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
+
+use super::environment::{Environment, is_finalized};
+use super::exchange::{Transfers, null_request};
+use super::pieces::byte;
+use super::poll::{Patience, wait};
+use super::{PIECE_BYTES_MAX, check, int, sparse};
+use crate::{CommError, Communicator, NodeMap, Received, Reduce, check as arguments};
+
+/// Messages of `exchange`, `gather` and `scatter`. Pairs match in order, so one tag serves all calls.
+const EXCHANGE_TAG: c_int = 17;
+/// Messages of `sparse_exchange`, in even calls; odd calls use the next tag.
+const SPARSE_TAG: c_int = 18;
+/// The message that carries the length of a broadcast and, if it fits, the payload: one call for what is short.
+const BROADCAST_HEAD_BYTES: usize = 4_096;
+/// Bytes of the length in it.
+const LENGTH_BYTES: usize = 8;
+/// Elements of a reduction in one MPI call.
+const REDUCE_ELEMENTS_MAX: usize = PIECE_BYTES_MAX / size_of::<RawReduce>();
+/// An operation that no rank asked for: what becomes of an element whose ranks disagree.
+const POISON: u64 = u64::MAX;
+
+/// A rank of an MPI job.
+///
+/// Dropping it frees the MPI communicator, for which both libraries need no other rank.
+#[derive(Debug)]
+pub struct MpiCommunicator {
+    comm: MPI_Comm,
+    rank: usize,
+    size: usize,
+    nodes: NodeMap,
+    patience: Patience,
+    sparse_calls: Cell<u64>,
+    shared: Rc<Shared>,
+}
+
+/// A [`Reduce`] whose operation may be anything.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct RawReduce {
+    op: u64,
+    value: u64,
+}
+
+/// What the communicators made from one share.
+#[derive(Debug)]
+struct Shared {
+    element_type: MPI_Datatype,
+    combine: MPI_Op,
+    /// Last, so that MPI is finalised after the above are freed.
+    _environment: Rc<Environment>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !is_finalized() {
+            // SAFETY: both were created by `Shared::new` and are freed once, before MPI is finalised.
+            unsafe {
+                ffi::MPI_Op_free(&raw mut self.combine);
+                ffi::MPI_Type_free(&raw mut self.element_type);
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn new(environment: Rc<Environment>) -> Result<Self, CommError> {
+        let mut element_type = byte();
+        // SAFETY: plain calls that create a type and an operation.
+        let code = unsafe { ffi::MPI_Type_contiguous(int(size_of::<RawReduce>()), byte(), &raw mut element_type) };
+        check(code, "MPI_Type_contiguous", 0)?;
+        // SAFETY: the type was just created.
+        check(unsafe { ffi::MPI_Type_commit(&raw mut element_type) }, "MPI_Type_commit", 0)?;
+        // SAFETY: a constant that the C shim initialises.
+        let mut combine = unsafe { ffi::RSMPI_SUM };
+        // SAFETY: the function has MPI's signature, lives as long as the program and does not unwind.
+        check(unsafe { ffi::MPI_Op_create(Some(combine_elements), 1, &raw mut combine) }, "MPI_Op_create", 0)?;
+        Ok(Self { element_type, combine, _environment: environment })
+    }
+}
+
+/// MPI's reduction function over the 16-byte element type: `inout[i] = in[i] op inout[i]`.
+unsafe extern "C" fn combine_elements(
+    input: *mut c_void,
+    inout: *mut c_void,
+    length: *mut c_int,
+    _datatype: *mut MPI_Datatype,
+) {
+    // SAFETY: MPI passes a valid pointer to the count.
+    let length = usize::try_from(unsafe { *length }).unwrap_or(0);
+    let (input, inout) = (input.cast::<RawReduce>(), inout.cast::<RawReduce>());
+    for index in 0..length {
+        // SAFETY: MPI passes `length` elements in both buffers. It promises no alignment beyond that of bytes.
+        unsafe {
+            let other = input.add(index).read_unaligned();
+            let mut mine = inout.add(index).read_unaligned();
+            if mine.op != other.op {
+                mine.op = POISON;
+            }
+            mine.value = match mine.op {
+                0 => mine.value.wrapping_add(other.value),
+                1 => mine.value.min(other.value),
+                2 => mine.value.max(other.value),
+                _ => 0,
+            };
+            inout.add(index).write_unaligned(mine);
+        }
+    }
+}
+
+impl MpiCommunicator {
+    /// Collective: a communicator of our own over the ranks of `comm`, for a host program that has called `MPI_Init`.
+    /// `comm` stays the host's.
+    ///
+    /// # Errors
+    /// [`CommError::Launcher`] when MPI is not running, [`CommError::Transport`] when MPI fails.
+    ///
+    /// # Safety
+    /// `comm` is a valid intracommunicator of the MPI library that this crate is linked with, not `MPI_COMM_NULL`; the
+    /// calling thread may call MPI (the main thread under `MPI_THREAD_FUNNELED`) and stays the only one that uses the
+    /// result.
+    pub unsafe fn from_raw(comm: MPI_Comm) -> Result<Self, CommError> {
+        Self::duplicate_of(comm, Environment::of_host()?)
+    }
+
+    /// As [`Self::from_raw`], from a Fortran handle (that of Fortran programs, of `MPI_Comm_c2f`, or `comm.py2f()` of
+    /// mpi4py).
+    ///
+    /// # Errors
+    /// As [`Self::from_raw`].
+    ///
+    /// # Safety
+    /// As [`Self::from_raw`].
+    pub unsafe fn from_fortran(handle: i32) -> Result<Self, CommError> {
+        let environment = Environment::of_host()?;
+        // SAFETY: the caller gives a handle of a valid communicator of this MPI.
+        Self::duplicate_of(unsafe { ffi::RSMPI_Comm_f2c(handle) }, environment)
+    }
+
+    /// Collective over `comm`.
+    pub(super) fn duplicate_of(comm: MPI_Comm, environment: Rc<Environment>) -> Result<Self, CommError> {
+        let shared = Rc::new(Shared::new(environment)?);
+        let duplicate = dup(comm, 0)?;
+        let (rank, size) = rank_and_size(duplicate)?;
+        let mut this = Self::over(duplicate, rank, size, NodeMap::from_labels(&vec![0; size]), shared);
+        this.nodes = this.find_nodes()?;
+        this.patience = patience(rank, &this.nodes);
+        Ok(this)
+    }
+
+    fn over(comm: MPI_Comm, rank: usize, size: usize, nodes: NodeMap, shared: Rc<Shared>) -> Self {
+        let patience = patience(rank, &nodes);
+        Self { comm, rank, size, nodes, patience, sparse_calls: Cell::new(0), shared }
+    }
+
+    fn check(&self, code: c_int, call: &'static str) -> Result<(), CommError> {
+        check(code, call, self.rank)
+    }
+
+    /// Collective: which ranks can share memory. The lowest of them is the label of the node.
+    fn find_nodes(&self) -> Result<NodeMap, CommError> {
+        let mut node = self.comm;
+        // SAFETY: constants that the C shim initialises; the new communicator is freed below.
+        let code = unsafe {
+            ffi::MPI_Comm_split_type(self.comm, ffi::RSMPI_COMM_TYPE_SHARED, 0, ffi::RSMPI_INFO_NULL, &raw mut node)
+        };
+        self.check(code, "MPI_Comm_split_type")?;
+        let mut label = u32::try_from(self.rank).expect("MPI ranks fit in 31 bits");
+        // SAFETY: one 32-bit number on every rank of the node.
+        let code = unsafe { ffi::MPI_Bcast((&raw mut label).cast(), 1, ffi::RSMPI_UINT32_T, 0, node) };
+        self.check(code, "MPI_Bcast")?;
+        // SAFETY: created above, no request uses it.
+        self.check(unsafe { ffi::MPI_Comm_free(&raw mut node) }, "MPI_Comm_free")?;
+        let labels = self.all_gather_words([u64::from(label)])?;
+        let labels: Vec<u32> = labels.iter().map(|[label]| u32::try_from(*label).expect("labels are ranks")).collect();
+        Ok(NodeMap::from_labels(&labels))
+    }
+
+    /// Starts a small collective with `start` and waits for it.
+    fn run(
+        &self,
+        call: &'static str,
+        bulk: bool,
+        start: impl FnOnce(&mut MPI_Request) -> c_int,
+    ) -> Result<(), CommError> {
+        let mut request = null_request();
+        self.check(start(&mut request), call)?;
+        wait(self.patience, &mut request, call, bulk)
+    }
+
+    /// Collective: `N` words of every rank, indexed by rank.
+    fn all_gather_words<const N: usize>(&self, words: [u64; N]) -> Result<Vec<[u64; N]>, CommError> {
+        let mut all = vec![[0; N]; self.size];
+        let count = int(N);
+        // SAFETY: N words from here, N words a rank into `all`; both live until the request is complete.
+        self.run("MPI_Iallgather", false, |request| unsafe {
+            let word = ffi::RSMPI_UINT64_T;
+            ffi::MPI_Iallgather(
+                words.as_ptr().cast(),
+                count,
+                word,
+                all.as_mut_ptr().cast(),
+                count,
+                word,
+                self.comm,
+                request,
+            )
+        })?;
+        Ok(all)
+    }
+
+    /// Collective: `bytes` of the root into those of the others, which have the same length.
+    fn broadcast_known(&self, root: usize, bytes: &mut [u8]) -> Result<(), CommError> {
+        for piece in bytes.chunks_mut(PIECE_BYTES_MAX) {
+            // SAFETY: the piece lives until the request is complete.
+            self.run("MPI_Ibcast", true, |request| unsafe {
+                ffi::MPI_Ibcast(piece.as_mut_ptr().cast(), int(piece.len()), byte(), int(root), self.comm, request)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn transfers(&self, call: &'static str) -> Transfers {
+        Transfers::new(self.comm, self.patience, call)
+    }
+}
+
+impl Drop for MpiCommunicator {
+    fn drop(&mut self) {
+        // While unwinding the job is about to be aborted; a call that other ranks do not make could only hang.
+        if !is_finalized() && !std::thread::panicking() {
+            // SAFETY: ours, and no request uses it.
+            unsafe { ffi::MPI_Comm_free(&raw mut self.comm) };
+        }
+    }
+}
+
+/// A duplicate whose errors are returned.
+fn dup(comm: MPI_Comm, rank: usize) -> Result<MPI_Comm, CommError> {
+    let mut duplicate = comm;
+    // SAFETY: `comm` is valid; all its ranks call this.
+    check(unsafe { ffi::MPI_Comm_dup(comm, &raw mut duplicate) }, "MPI_Comm_dup", rank)?;
+    return_errors(duplicate, rank)?;
+    Ok(duplicate)
+}
+
+fn return_errors(comm: MPI_Comm, rank: usize) -> Result<(), CommError> {
+    // SAFETY: `comm` is valid; the handler is a constant of MPI.
+    let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN) };
+    check(code, "MPI_Comm_set_errhandler", rank)
+}
+
+fn rank_and_size(comm: MPI_Comm) -> Result<(usize, usize), CommError> {
+    let (mut rank, mut size): (c_int, c_int) = (0, 0);
+    // SAFETY: `comm` is valid.
+    check(unsafe { ffi::MPI_Comm_rank(comm, &raw mut rank) }, "MPI_Comm_rank", 0)?;
+    // SAFETY: as above.
+    check(unsafe { ffi::MPI_Comm_size(comm, &raw mut size) }, "MPI_Comm_size", 0)?;
+    let to_usize = |number| usize::try_from(number).expect("MPI gives ranks and sizes that are not negative");
+    Ok((to_usize(rank), to_usize(size)))
+}
+
+/// A rank may spin only where each rank of its node can have a core.
+fn patience(rank: usize, nodes: &NodeMap) -> Patience {
+    let node = nodes.node_of_rank[rank];
+    let neighbours = nodes.node_of_rank.iter().filter(|&&other| other == node).count();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Patience { own_core: neighbours <= cores, rank }
+}
+
+impl Communicator for MpiCommunicator {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn backend(&self) -> &'static str {
+        "mpi"
+    }
+
+    fn barrier(&self) -> Result<(), CommError> {
+        // SAFETY: plain collective call.
+        self.run("MPI_Ibarrier", false, |request| unsafe { ffi::MPI_Ibarrier(self.comm, request) })
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
+        arguments::rank_in_range("broadcast", root, self.size);
+        let is_root = self.rank == root;
+        let mut head = [0_u8; BROADCAST_HEAD_BYTES];
+        let fits = |length: usize| length <= BROADCAST_HEAD_BYTES - LENGTH_BYTES;
+        if is_root {
+            head[..LENGTH_BYTES].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+            if fits(bytes.len()) {
+                head[LENGTH_BYTES..][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        // SAFETY: the head lives until the request is complete.
+        self.run("MPI_Ibcast", false, |request| unsafe {
+            ffi::MPI_Ibcast(head.as_mut_ptr().cast(), int(head.len()), byte(), int(root), self.comm, request)
+        })?;
+        let length = u64::from_le_bytes(head[..LENGTH_BYTES].try_into().expect("eight bytes"));
+        let length = usize::try_from(length).expect("a length of another rank fits here");
+        if !is_root {
+            bytes.clear();
+        }
+        if fits(length) {
+            if !is_root {
+                bytes.extend_from_slice(&head[LENGTH_BYTES..][..length]);
+            }
+            return Ok(());
+        }
+        bytes.resize(length, 0);
+        self.broadcast_known(root, bytes)
+    }
+
+    fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
+        for piece in elements.chunks_mut(REDUCE_ELEMENTS_MAX) {
+            let mut result = vec![RawReduce { op: POISON, value: 0 }; piece.len()];
+            // SAFETY: `Reduce` has the layout of `RawReduce` (repr(C), repr(u64)); both buffers hold as many elements
+            // as the count says and live until the request is complete.
+            self.run("MPI_Iallreduce", piece.len() > 65_536, |request| unsafe {
+                ffi::MPI_Iallreduce(
+                    piece.as_ptr().cast(),
+                    result.as_mut_ptr().cast(),
+                    int(piece.len()),
+                    self.shared.element_type,
+                    self.shared.combine,
+                    self.comm,
+                    request,
+                )
+            })?;
+            for (index, (element, result)) in piece.iter_mut().zip(&result).enumerate() {
+                if result.op != element.op as u64 {
+                    return Err(CommError::Mismatch {
+                        call: "all_reduce",
+                        message: format!("the operations of element {index} differ between ranks"),
+                    });
+                }
+                element.value = result.value;
+            }
+        }
+        Ok(())
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+        let lengths: Vec<usize> = self
+            .all_gather_words([bytes.len() as u64])?
+            .iter()
+            .map(|[length]| usize::try_from(*length).expect("a length of another rank fits here"))
+            .collect();
+        let total: usize = lengths.iter().sum();
+        if total == 0 {
+            return Ok(vec![Vec::new(); self.size]);
+        }
+        if total > PIECE_BYTES_MAX {
+            // Counts and displacements of one call are ints; rank after rank is no slower for messages as long as these.
+            let mut all: Vec<Vec<u8>> = lengths.iter().map(|&length| vec![0; length]).collect();
+            all[self.rank].copy_from_slice(bytes);
+            for (root, message) in all.iter_mut().enumerate() {
+                self.broadcast_known(root, message)?;
+            }
+            return Ok(all);
+        }
+        let counts: Vec<c_int> = lengths.iter().map(|&length| int(length)).collect();
+        let starts: Vec<c_int> =
+            counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
+        let mut together = vec![0_u8; total];
+        // SAFETY: counts and starts describe `together`; all live until the request is complete.
+        self.run("MPI_Iallgatherv", total > 65_536, |request| unsafe {
+            ffi::MPI_Iallgatherv(
+                bytes.as_ptr().cast(),
+                int(bytes.len()),
+                byte(),
+                together.as_mut_ptr().cast(),
+                counts.as_ptr(),
+                starts.as_ptr(),
+                byte(),
+                self.comm,
+                request,
+            )
+        })?;
+        let mut rest = &together[..];
+        Ok(lengths.iter().map(|&length| rest.split_off(..length).expect("lengths sum to the whole").to_vec()).collect())
+    }
+
+    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+        arguments::rank_in_range("gather", root, self.size);
+        let is_root = self.rank == root;
+        let length = bytes.len() as u64;
+        let mut lengths = vec![0_u64; if is_root { self.size } else { 0 }];
+        // SAFETY: one word from each rank into one a rank on the root.
+        self.run("MPI_Igather", false, |request| unsafe {
+            ffi::MPI_Igather(
+                (&raw const length).cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                lengths.as_mut_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                int(root),
+                self.comm,
+                request,
+            )
+        })?;
+        let mut transfers = self.transfers("gather");
+        if !is_root {
+            if !bytes.is_empty() {
+                // SAFETY: `bytes` outlives `finish`.
+                unsafe { transfers.send(root, &[bytes], EXCHANGE_TAG)? };
+            }
+            transfers.finish()?;
+            return Ok(Vec::new());
+        }
+        let mut all: Vec<Vec<u8>> = lengths
+            .iter()
+            .map(|&length| vec![0; usize::try_from(length).expect("a length of another rank fits here")])
+            .collect();
+        all[root].copy_from_slice(bytes);
+        for (source, buffer) in all.iter_mut().enumerate() {
+            if source != root && !buffer.is_empty() {
+                // SAFETY: the vectors are not touched before `finish`.
+                unsafe { transfers.receive(source, buffer.as_mut_ptr(), buffer.len(), EXCHANGE_TAG)? };
+            }
+        }
+        transfers.finish()?;
+        Ok(all)
+    }
+
+    fn scatter(&self, root: usize, messages: &[Vec<u8>]) -> Result<Vec<u8>, CommError> {
+        arguments::rank_in_range("scatter", root, self.size);
+        let is_root = self.rank == root;
+        assert!(!is_root || messages.len() == self.size, "scatter: the root gives one message a rank");
+        let lengths: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
+        let mut length = 0_u64;
+        // SAFETY: one word a rank on the root into one word on each rank; elsewhere the send side is ignored.
+        self.run("MPI_Iscatter", false, |request| unsafe {
+            ffi::MPI_Iscatter(
+                lengths.as_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                (&raw mut length).cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                int(root),
+                self.comm,
+                request,
+            )
+        })?;
+        let mut transfers = self.transfers("scatter");
+        if is_root {
+            for (destination, message) in messages.iter().enumerate() {
+                if destination != root && !message.is_empty() {
+                    // SAFETY: `messages` outlives `finish`.
+                    unsafe { transfers.send(destination, &[message], EXCHANGE_TAG)? };
+                }
+            }
+            transfers.finish()?;
+            return Ok(messages[root].clone());
+        }
+        let mut mine = vec![0; usize::try_from(length).expect("a length of another rank fits here")];
+        if !mine.is_empty() {
+            // SAFETY: the vector is not touched before `finish`.
+            unsafe { transfers.receive(root, mine.as_mut_ptr(), mine.len(), EXCHANGE_TAG)? };
+        }
+        transfers.finish()?;
+        Ok(mine)
+    }
+
+    fn exclusive_sum(&self, value: u64) -> Result<u64, CommError> {
+        let mut below = 0_u64;
+        // SAFETY: one word in, one word out; C adds unsigned words modulo 2^64.
+        self.run("MPI_Iexscan", false, |request| unsafe {
+            ffi::MPI_Iexscan(
+                (&raw const value).cast(),
+                (&raw mut below).cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                ffi::RSMPI_SUM,
+                self.comm,
+                request,
+            )
+        })?;
+        // MPI leaves the result of rank 0 undefined.
+        Ok(if self.rank == 0 { 0 } else { below })
+    }
+
+    fn sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError> {
+        arguments::destinations("sparse_exchange", sends.iter().map(|send| send.0), self.size);
+        let call = self.sparse_calls.get();
+        self.sparse_calls.set(call + 1);
+        let (own, others): (Vec<_>, Vec<_>) = sends.iter().copied().partition(|send| send.0 == self.rank);
+        let tag = SPARSE_TAG + c_int::from(call % 2 == 1);
+        let mut received = sparse::sparse_exchange(self.comm, self.patience, &others, tag)?;
+        if let Some(&(source, bytes)) = own.first() {
+            let place = received.partition_point(|message| message.source < source);
+            received.insert(place, Received { source, bytes: bytes.to_vec() });
+        }
+        Ok(received)
+    }
+
+    fn exchange(&self, sends: &[(usize, &[&[u8]])], receives: &mut [(usize, &mut [u8])]) -> Result<(), CommError> {
+        arguments::destinations("exchange", sends.iter().map(|send| send.0), self.size);
+        arguments::destinations("exchange", receives.iter().map(|receive| receive.0), self.size);
+        let mut transfers = self.transfers("exchange");
+        let mut own_receive = None;
+        for (source, buffer) in receives.iter_mut() {
+            if *source == self.rank {
+                own_receive = Some(&mut **buffer);
+            } else {
+                // SAFETY: `receives` is borrowed mutably and not touched before `transfers` is finished or dropped.
+                unsafe { transfers.receive(*source, buffer.as_mut_ptr(), buffer.len(), EXCHANGE_TAG)? };
+            }
+        }
+        let mut own_send = None;
+        for &(destination, slices) in sends {
+            if destination == self.rank {
+                own_send = Some(slices);
+            } else {
+                // SAFETY: `sends` is borrowed until `transfers` is finished or dropped.
+                unsafe { transfers.send(destination, slices, EXCHANGE_TAG)? };
+            }
+        }
+        let own = arguments::exchange_with_self(self.rank, own_send, own_receive);
+        let others = transfers.finish();
+        own.and(others)
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
+        let comm = dup(self.comm, self.rank)?;
+        Ok(Box::new(Self::over(comm, self.rank, self.size, self.nodes.clone(), Rc::clone(&self.shared))))
+    }
+
+    fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
+        // MPI's colours and keys are signed: all ranks number the colours there are, and the ranks within their own.
+        let all = self.all_gather_words([color.map_or(0, |color| u64::from(color) + 1), u64::from(key)])?;
+        let mut members: Vec<(u64, u64, usize)> =
+            all.iter().enumerate().map(|(rank, &[color, key])| (color, key, rank)).collect();
+        members.sort_unstable();
+        let my_color = all[self.rank][0];
+        members.retain(|member| member.0 == my_color);
+        let lowest = members.iter().map(|member| member.2).min().expect("this rank is a member");
+        let place = members.iter().position(|member| member.2 == self.rank).expect("this rank is a member");
+        let mut comm = self.comm;
+        // SAFETY: all ranks call it; a null communicator comes back for MPI_UNDEFINED and is not used.
+        let code = unsafe {
+            let color = if color.is_some() { int(lowest) } else { ffi::RSMPI_UNDEFINED };
+            ffi::MPI_Comm_split(self.comm, color, int(place), &raw mut comm)
+        };
+        self.check(code, "MPI_Comm_split")?;
+        if color.is_none() {
+            return Ok(None);
+        }
+        return_errors(comm, self.rank)?;
+        let labels: Vec<u32> = members.iter().map(|member| self.nodes.node_of_rank[member.2]).collect();
+        let nodes = NodeMap::from_labels(&labels);
+        Ok(Some(Box::new(Self::over(comm, place, members.len(), nodes, Rc::clone(&self.shared)))))
+    }
+
+    fn nodes(&self) -> &NodeMap {
+        &self.nodes
+    }
+}

@@ -1,0 +1,148 @@
+//! Waiting for MPI without taking the core from the rank that is waited for.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use mpi::ffi::{self, MPI_Request, MPI_Status};
+
+use super::{check, int, is_success};
+use crate::CommError;
+use crate::stall::StallWatch;
+
+/// Polls before the first yield where every rank has a core: some ten microseconds, the time of a small collective.
+const SPIN_TURNS: u32 = 100;
+/// A wait of this length is one for a rank that does something else; until then sleeping would only add latency.
+const SLEEP_AFTER: Duration = Duration::from_millis(5);
+/// The part of the time waited so far that one sleep takes: latency grows by 1/16, the load falls to almost nothing.
+const SLEEP_FRACTION: u32 = 16;
+/// The longest sleep between two polls.
+const SLEEP_MAX: Duration = Duration::from_millis(2);
+
+/// How a rank passes the time between polls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// This node has no more of our ranks than cores.
+    pub(super) own_core: bool,
+    /// The rank that waits, for messages.
+    pub(super) rank: usize,
+}
+
+/// One wait.
+pub(super) struct Poll {
+    patience: Patience,
+    call: &'static str,
+    /// Much data moves: polls drive the transfer, so none is put off by a sleep.
+    bulk: bool,
+    turns: u32,
+    started: Option<(Instant, StallWatch)>,
+}
+
+impl Poll {
+    pub(super) fn new(patience: Patience, call: &'static str, bulk: bool) -> Self {
+        Self { patience, call, bulk, turns: 0, started: None }
+    }
+
+    /// Passes a little time after a poll in vain.
+    pub(super) fn pause(&mut self) {
+        self.turns += 1;
+        if self.patience.own_core && self.turns < SPIN_TURNS {
+            std::hint::spin_loop();
+            return;
+        }
+        let (started, watch) = self.started.get_or_insert_with(|| (Instant::now(), StallWatch::start()));
+        let waited = started.elapsed();
+        if self.bulk || waited < SLEEP_AFTER {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep((waited / SLEEP_FRACTION).min(SLEEP_MAX));
+        }
+        if self.turns.is_multiple_of(256) && watch.is_due() {
+            watch.report(self.patience.rank, self.call, "ranks that have not entered it or not sent");
+        }
+    }
+}
+
+/// Waits for one request, which is of a small collective unless `bulk`.
+pub(super) fn wait(
+    patience: Patience,
+    request: &mut MPI_Request,
+    call: &'static str,
+    bulk: bool,
+) -> Result<(), CommError> {
+    let mut poll = Poll::new(patience, call, bulk);
+    while !test(patience.rank, request, call)? {
+        poll.pause();
+    }
+    Ok(())
+}
+
+/// Whether one request is complete.
+pub(super) fn test(rank: usize, request: &mut MPI_Request, call: &'static str) -> Result<bool, CommError> {
+    let mut done: c_int = 0;
+    // SAFETY: the request came from MPI; its buffers are kept by the caller, who waits for it before it returns.
+    let code = unsafe { ffi::MPI_Test(request, &raw mut done, ffi::RSMPI_STATUS_IGNORE) };
+    check(code, call, rank)?;
+    Ok(done != 0)
+}
+
+/// Whether all `requests` are complete.
+pub(super) fn test_all(rank: usize, requests: &mut [MPI_Request], call: &'static str) -> Result<bool, CommError> {
+    let mut done: c_int = 0;
+    // SAFETY: as in `test`; the slice gives the count.
+    let code = unsafe {
+        ffi::MPI_Testall(int(requests.len()), requests.as_mut_ptr(), &raw mut done, ffi::RSMPI_STATUSES_IGNORE)
+    };
+    check(code, call, rank)?;
+    Ok(done != 0)
+}
+
+/// Waits for every request, also after one has failed, and returns the error code and the bytes received of each.
+/// (`MPI_Waitall` would say only that something failed, and may leave the others pending.)
+pub(super) fn wait_each(
+    patience: Patience,
+    requests: &mut [MPI_Request],
+    call: &'static str,
+) -> Vec<(c_int, MPI_Status)> {
+    let mut outcomes: Vec<Option<(c_int, MPI_Status)>> = vec![None; requests.len()];
+    let mut pending: Vec<usize> = (0..requests.len()).collect();
+    let mut poll = Poll::new(patience, call, true);
+    while !pending.is_empty() {
+        let before = pending.len();
+        pending.retain(|&index| {
+            let mut done: c_int = 0;
+            let mut status = empty_status();
+            // SAFETY: as in `test`.
+            let code = unsafe { ffi::MPI_Test(&raw mut requests[index], &raw mut done, &raw mut status) };
+            // A request whose test fails is over: MPI completes it with the error.
+            let over = done != 0 || !is_success(code);
+            if over {
+                outcomes[index] = Some((code, status));
+            }
+            !over
+        });
+        if pending.len() == before {
+            poll.pause();
+        }
+    }
+    outcomes.into_iter().flatten().collect()
+}
+
+/// A status for MPI to fill.
+pub(super) fn empty_status() -> MPI_Status {
+    // SAFETY: a struct of integers in both libraries, for which zeros are valid.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The bytes of a received message, of any length.
+pub(super) fn received_bytes(status: &MPI_Status, rank: usize) -> Result<usize, CommError> {
+    let mut count: ffi::MPI_Count = 0;
+    // SAFETY: the status was filled by MPI for a message of bytes.
+    let code = unsafe { ffi::MPI_Get_elements_x(ptr::from_ref(status), ffi::RSMPI_UINT8_T, &raw mut count) };
+    check(code, "MPI_Get_elements_x", rank)?;
+    usize::try_from(count).map_err(|_| CommError::Transport {
+        call: "MPI_Get_elements_x",
+        rank,
+        message: format!("a message of {count} bytes"),
+    })
+}
