@@ -4,3 +4,7 @@ mod calls;
 mod damage;
 mod make;
 mod reads;
+#[path = "../writer/support.rs"]
+#[allow(dead_code, reason = "the writer's tests use all of it")]
+mod support;
+mod written;

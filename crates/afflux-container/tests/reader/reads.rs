@@ -90,9 +90,10 @@ fn a_part_of_the_rows_is_that_part() {
         let range = usize::try_from(start).expect("small")..usize::try_from(end).expect("small");
         assert_eq!(part, all[range]);
     }
+    // Second point of the block, third of three components, second of four rows.
     let Block::F32(block) = file.block(0, 1, 2..4, 6..10).expect("block") else { panic!("J is f32") };
     assert_eq!(block.len(), 2 * 3 * 4);
-    assert_eq!(f64::from(block[(1 * 3 + 2) * 4 + 1]), all[7]);
+    assert_eq!(f64::from(block[(3 + 2) * 4 + 1]), all[7]);
 }
 
 #[test]
