@@ -146,7 +146,7 @@ pub(crate) fn bookkeeping_group<'a>(spec: &FileSpec, chunk: (u64, u64), seal: &'
         dimensions: vec![set, column, slot, word],
         chunk: Some(vec![sets_per_chunk, columns_per_chunk, 2, 2]),
         content: Content::None,
-        attributes: Vec::new(),
+        attributes: vec![text("units", "1"), text("long_name", "rows and checksum of each column, two slots")],
         grows: None,
     });
     group.datasets.push(Dataset {
@@ -225,6 +225,10 @@ fn add_coordinates<'a>(group: &mut Group<'a>, spec: &FileSpec, set: &'a SetSpec,
         if !spec.length_units.is_empty() {
             attributes.insert(0, text("units", &spec.length_units));
         }
+        if axis == "Z" {
+            // CF 4.3 asks it of every vertical coordinate that is no pressure.
+            attributes.push(text("positive", "up"));
+        }
         add(name, FileType::Element(ElementType::F64), Content::F64(values), attributes);
     }
     let attributes = vec![text("cf_role", "timeseries_id"), text("long_name", "name of the point")];
@@ -234,7 +238,7 @@ fn add_coordinates<'a>(group: &mut Group<'a>, spec: &FileSpec, set: &'a SetSpec,
 
 /// `time`, which is the scale, and `step`.
 fn add_clock(group: &mut Group<'_>, spec: &FileSpec, set: &SetSpec, time: usize) {
-    let mut attributes = vec![text("units", &spec.time_units), text("axis", "T"), text("standard_name", "time")];
+    let mut attributes = vec![text("axis", "T"), text("units", &spec.time_units), text("standard_name", "time")];
     attributes.push(text("long_name", "simulation time"));
     if spec.time_units.contains(" since ") {
         attributes.push(text("calendar", "standard"));

@@ -75,7 +75,8 @@ impl Builder {
             .iter()
             .map(|dataset| create_dataset(location, group, dataset))
             .collect::<Result<Vec<_>, _>>()?;
-        self.attach_scales(location, group, &handles)?;
+        let references = references(location, group)?;
+        self.attach_scales(group, &handles, &references)?;
         for (dataset, handle) in group.datasets.iter().zip(&handles) {
             for (name, value) in &dataset.attributes {
                 self.texts.write(handle.id(), name, value)?;
@@ -105,12 +106,7 @@ impl Builder {
     }
 
     /// Makes scales of the datasets that stand for dimensions, and ties the others to them.
-    fn attach_scales(&mut self, location: hid_t, group: &Group<'_>, handles: &[Hid]) -> Result<(), HdfError> {
-        let references = group
-            .datasets
-            .iter()
-            .map(|dataset| attributes::reference(location, &c_string("H5Rcreate", &dataset.name)?))
-            .collect::<Result<Vec<u64>, _>>()?;
+    fn attach_scales(&mut self, group: &Group<'_>, handles: &[Hid], references: &[u64]) -> Result<(), HdfError> {
         for (index, dimension) in group.dimensions.iter().enumerate() {
             let scale = dimension.scale;
             let users: Vec<ScaleUse> = group
@@ -140,6 +136,12 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// Addresses of the object headers of a group's datasets.
+fn references(location: hid_t, group: &Group<'_>) -> Result<Vec<u64>, HdfError> {
+    let names = group.datasets.iter().map(|dataset| c_string("H5Rcreate", &dataset.name));
+    names.map(|name| attributes::reference(location, &name?)).collect()
 }
 
 fn is_scale(group: &Group<'_>, number: usize) -> bool {

@@ -10,6 +10,7 @@
 
 mod class;
 mod held;
+mod object_header;
 mod state;
 pub(crate) mod superblock;
 

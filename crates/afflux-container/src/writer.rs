@@ -17,7 +17,7 @@
 //! 3. *Checksums* of the changed columns, each in the slot that the last seal does not use.
 //! 4. *Metadata*, what is pointed at before what points at it: data blocks of the chunk index, super blocks, index blocks,
 //!    index headers. Object headers on the medium still state the old extents, and no reader looks up a chunk beyond an extent.
-//! 5. *Object headers*: one after another, neighbours in one write. Between the first and the last a plain reader sees some
+//! 5. *Object headers*, those blocks that hold an extent last: one after another, neighbours in one write. Between the first and the last a plain reader sees some
 //!    datasets longer than others, all of them right.
 //! 6. *Seal slot* with the new watermark: now our own readers see the rows too.
 //!
@@ -86,6 +86,8 @@ struct Growing {
 struct Hdf {
     sets: Vec<Vec<Growing>>,
     table: Hid,
+    /// Whether an extent changed since the last flush.
+    changed: bool,
     file: Hid,
 }
 

@@ -1,5 +1,6 @@
 //! The writes kept back: one block per address, none overlapping, and the order in which they may go.
 
+use super::object_header::has_extent;
 use std::collections::BTreeMap;
 
 /// What HDF5 says a piece of the file is for: its `H5FD_mem_t`, of which only raw data matters here.
@@ -72,9 +73,13 @@ impl HeldBlocks {
     }
 }
 
+/// The rank of blocks that make rows visible.
+pub(crate) const EXTENT_RANK: u8 = 6;
+
 /// Rank of a block in the order of release: what is pointed at goes before what points at it.
 ///
-/// A chunk of a growing dataset is found through object header -> extensible array header -> index block -> (super block ->)
+/// A chunk of a growing dataset is found through object header (extent, then layout) -> extensible array header ->
+/// index block -> (super block ->)
 /// data block (HDF5 File Format Specification 3.0, sections IV.A and VII.D). Pages of data blocks carry no signature. A block
 /// of any other kind is not rewritten after creation; should a later HDF5 do so, it goes first, where the blocks that an old
 /// object header does not reach belong.
@@ -84,8 +89,8 @@ pub(crate) fn release_order(block: &[u8]) -> u8 {
         Some(b"EASB") => 2,
         Some(b"EAIB") => 3,
         Some(b"EAHD") => 4,
-        Some(b"OCHK") => 5,
-        Some(b"OHDR") => 6,
+        Some(b"OCHK" | b"OHDR") if has_extent(block) => EXTENT_RANK,
+        Some(b"OCHK" | b"OHDR") => 5,
         _ => 0,
     }
 }
@@ -117,10 +122,11 @@ mod tests {
 
     #[test]
     fn what_is_pointed_at_goes_first() {
-        let ranks: Vec<u8> = [&b"\0\0\0\0"[..], b"EADB", b"EASB", b"EAIB", b"EAHD", b"OCHK", b"OHDR"]
-            .into_iter()
-            .map(release_order)
-            .collect();
+        let ranks: Vec<u8> =
+            [&b"\0\0\0\0"[..], b"EADB", b"EASB", b"EAIB", b"EAHD", b"OCHK", b"OCHK\x01\0\0\0\0\0\0\0\0\0"]
+                .into_iter()
+                .map(release_order)
+                .collect();
         assert!(ranks.is_sorted_by(|a, b| a < b));
     }
 }

@@ -159,7 +159,7 @@ fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateErr
     let empty_slots = [0_u64; 2 * SEAL_WORDS];
     let group = bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), &empty_slots);
     debug_assert_eq!(group.name, BOOKKEEPING);
-    let mut kept = builder.add_group(&group, &[SEAL, COLUMN_CHECKSUM])?.kept;
+    let MadeGroup { mut kept, .. } = builder.add_group(&group, &[SEAL, COLUMN_CHECKSUM])?;
     let mut take = |name: &str| {
         let position = kept.iter().position(|(kept_name, _)| kept_name == name);
         position
@@ -177,7 +177,7 @@ fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateErr
     if image.len() < SUPERBLOCK_BYTES {
         return Err(CreateError::Unexpected("it has no superblock"));
     }
-    Ok(Built { hdf: Hdf { sets, table, file }, driver, seal_offset, image })
+    Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, image })
 }
 
 /// Raw data never passes through HDF5 after creation; a cache of it could only go stale.

@@ -42,6 +42,7 @@ impl ContainerWriter {
 
     fn grow_datasets(&mut self, hdf: &mut Hdf, requests: &[(usize, u64)]) -> Result<Vec<NewColumn>, HdfError> {
         let mut new = Vec::new();
+        hdf.changed = true;
         for &(set, columns) in requests {
             for column in self.sets[set].columns..columns {
                 for growing in &mut hdf.sets[set] {
@@ -97,15 +98,15 @@ impl ContainerWriter {
 }
 
 fn set_all_rows(hdf: &mut Hdf, rows: &[u64]) -> Result<(), HdfError> {
-    let mut changed = false;
     for (datasets, &rows) in hdf.sets.iter_mut().zip(rows) {
         for growing in datasets.iter_mut().filter(|growing| growing.rows < rows) {
             growing.set_rows(rows)?;
-            changed = true;
+            hdf.changed = true;
         }
     }
-    if changed {
+    if hdf.changed {
         flush(&hdf.file)?;
+        hdf.changed = false;
     }
     Ok(())
 }
