@@ -25,7 +25,7 @@ pub struct Effort {
 impl Default for Effort {
     fn default() -> Self {
         // Beyond every eager limit, and not a multiple of a page.
-        Self { long_bytes: (3 << 20) + 5, repetitions: 40 }
+        Self { long_bytes: (1 << 20) + 5, repetitions: 30 }
     }
 }
 

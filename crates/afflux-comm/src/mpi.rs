@@ -20,6 +20,7 @@
 
 mod communicator;
 mod environment;
+mod errors;
 mod exchange;
 mod pieces;
 mod poll;

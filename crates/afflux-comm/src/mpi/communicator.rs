@@ -10,6 +10,7 @@ use std::rc::Rc;
 use mpi::ffi::{self, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
 
 use super::environment::{Environment, is_finalized};
+use super::errors::{ReturnedErrors, return_errors};
 use super::exchange::{Transfers, null_request};
 use super::pieces::byte;
 use super::poll::{Patience, wait};
@@ -57,7 +58,7 @@ struct Shared {
     element_type: MPI_Datatype,
     combine: MPI_Op,
     /// Last, so that MPI is finalised after the above are freed.
-    _environment: Rc<Environment>,
+    environment: Rc<Environment>,
 }
 
 impl Drop for Shared {
@@ -84,7 +85,7 @@ impl Shared {
         let mut combine = unsafe { ffi::RSMPI_SUM };
         // SAFETY: the function has MPI's signature, lives as long as the program and does not unwind.
         check(unsafe { ffi::MPI_Op_create(Some(combine_elements), 1, &raw mut combine) }, "MPI_Op_create", 0)?;
-        Ok(Self { element_type, combine, _environment: environment })
+        Ok(Self { element_type, combine, environment })
     }
 }
 
@@ -251,12 +252,6 @@ fn dup(comm: MPI_Comm, rank: usize) -> Result<MPI_Comm, CommError> {
     check(unsafe { ffi::MPI_Comm_dup(comm, &raw mut duplicate) }, "MPI_Comm_dup", rank)?;
     return_errors(duplicate, rank)?;
     Ok(duplicate)
-}
-
-fn return_errors(comm: MPI_Comm, rank: usize) -> Result<(), CommError> {
-    // SAFETY: `comm` is valid; the handler is a constant of MPI.
-    let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN) };
-    check(code, "MPI_Comm_set_errhandler", rank)
 }
 
 fn rank_and_size(comm: MPI_Comm) -> Result<(usize, usize), CommError> {
@@ -533,6 +528,8 @@ impl Communicator for MpiCommunicator {
             }
         }
         let own = arguments::exchange_with_self(self.rank, own_send, own_receive);
+        let host = self.shared.environment.is_host();
+        let _returned_errors = host.then(|| ReturnedErrors::new(self.rank)).transpose()?;
         let others = transfers.finish();
         own.and(others)
     }

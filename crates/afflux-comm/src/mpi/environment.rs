@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use mpi::ffi::{self, MPI_Comm};
 
+use super::errors::return_predefined_errors;
 use super::{MpiCommunicator, check, library_version};
 use crate::CommError;
 use crate::launch::{self, Build};
@@ -64,6 +65,7 @@ impl Environment {
         };
         check(code, "MPI_Init_thread", 0)?;
         let environment = Self { owned: true };
+        return_predefined_errors()?;
         // SAFETY: a constant that the C shim initialises.
         if provided < unsafe { ffi::RSMPI_THREAD_FUNNELED } {
             return Err(CommError::Transport {
@@ -74,6 +76,11 @@ impl Environment {
         }
         launch::check_world_size(&build, launch, world_size()?, |name| std::env::var(name).ok())?;
         Ok(Rc::new(environment))
+    }
+
+    /// Whether MPI is the host program's, whose settings are not ours to change.
+    pub(super) fn is_host(&self) -> bool {
+        !self.owned
     }
 
     /// The MPI that the host program has started.

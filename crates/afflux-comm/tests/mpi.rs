@@ -1,0 +1,120 @@
+//! MPI ranks: runs `examples/conformance.rs` under the `mpirun` that fits the build.
+//!
+//! Skips with a message, and passes, where no fitting `mpirun` is found. Every launch has a time limit.
+
+#![cfg(feature = "mpi")]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use afflux_comm::launch::{Build, Family};
+
+/// Far above what a busy machine needs, so that only a hang reaches it.
+const LIMIT: Duration = Duration::from_secs(240);
+
+fn family() -> Family {
+    match Build::this() {
+        Build::Mpi { family, .. } => family,
+        Build::WithoutMpi => unreachable!("this test is built with MPI"),
+    }
+}
+
+/// The launcher of an MPI family, with the arguments that more ranks than cores need.
+fn launcher(family: Family) -> Option<Command> {
+    let (names, sign): (&[&str], &str) = match family {
+        Family::OpenMpi => (&["mpirun.openmpi", "mpirun"], "Open MPI"),
+        Family::Mpich => (&["mpirun.mpich", "mpiexec.hydra", "mpirun"], "HYDRA"),
+        Family::Other => return None,
+    };
+    let name = names.iter().find(|name| {
+        let version = Command::new(name).arg("--version").output();
+        version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(sign))
+    })?;
+    let mut command = Command::new(name);
+    if family == Family::OpenMpi {
+        command.args(["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    Some(command)
+}
+
+/// Cargo builds the examples of a crate before it runs its tests.
+fn program() -> PathBuf {
+    let mut path = std::env::current_exe().expect("a test has a path");
+    path.pop();
+    path.pop();
+    path.push("examples");
+    path.push("conformance");
+    assert!(path.exists(), "{} is missing: cargo build --example conformance --features mpi", path.display());
+    path
+}
+
+/// Runs the program on `ranks` ranks; panics when it takes longer than [`LIMIT`].
+fn run(mut launcher: Command, ranks: usize, arguments: &[&str]) -> Output {
+    launcher.args(["-n", &ranks.to_string()]).arg(program()).args(arguments);
+    let mut child = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
+    let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let read = |pipe: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).map(|_| bytes).unwrap_or_default()
+    };
+    let out = std::thread::spawn(move || read(&mut stdout));
+    let err = std::thread::spawn(move || read(&mut stderr));
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("mpirun can be awaited") {
+            break status;
+        }
+        if started.elapsed() > LIMIT {
+            child.kill().expect("mpirun can be killed");
+            panic!("{ranks} ranks {arguments:?} hang");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    Output { status, stdout: out.join().expect("reads"), stderr: err.join().expect("reads") }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn conformance_on_1_2_3_4_7_ranks() {
+    for ranks in [1, 2, 3, 4, 7] {
+        let Some(launcher) = launcher(family()) else {
+            eprintln!("skipped: no mpirun fits {:?}", Build::this());
+            return;
+        };
+        let output = run(launcher, ranks, &[]);
+        assert!(output.status.success(), "{ranks} ranks: {}", text(&output));
+        assert!(text(&output).contains(&format!("conformance ok on {ranks} ranks")), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_panic_or_death_of_one_rank_ends_the_others() {
+    for end in ["panic", "die"] {
+        let Some(launcher) = launcher(family()) else { return };
+        let output = run(launcher, 3, &[end, "1"]);
+        assert!(!output.status.success(), "{end}: {}", text(&output));
+        assert!(!text(&output).contains("conformance ok"), "{end}: {}", text(&output));
+    }
+}
+
+#[test]
+fn the_launcher_of_the_other_mpi_is_refused() {
+    let other = match family() {
+        Family::OpenMpi => Family::Mpich,
+        _ => Family::OpenMpi,
+    };
+    let Some(launcher) = launcher(other) else {
+        eprintln!("skipped: no mpirun of {other:?}");
+        return;
+    };
+    let output = run(launcher, 3, &[]);
+    assert!(!output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("would believe to be alone"), "{}", text(&output));
+    assert!(!text(&output).contains("conformance ok"), "{}", text(&output));
+}
