@@ -1,11 +1,10 @@
-//! MPI ranks: runs `examples/conformance.rs` under the `mpirun` that fits the build.
+//! MPI ranks: runs `src/bin/afflux-comm-conformance.rs` under the `mpirun` that fits the build.
 //!
 //! Skips with a message, and passes, where no fitting `mpirun` is found. Every launch has a time limit.
 
 #![cfg(feature = "mpi")]
 
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,20 +39,9 @@ fn launcher(family: Family) -> Option<Command> {
     Some(command)
 }
 
-/// Cargo builds the examples of a crate before it runs its tests.
-fn program() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a test has a path");
-    path.pop();
-    path.pop();
-    path.push("examples");
-    path.push("conformance");
-    assert!(path.exists(), "{} is missing: cargo build --example conformance --features mpi", path.display());
-    path
-}
-
 /// Runs the program on `ranks` ranks; panics when it takes longer than [`LIMIT`].
 fn run(mut launcher: Command, ranks: usize, arguments: &[&str]) -> Output {
-    launcher.args(["-n", &ranks.to_string()]).arg(program()).args(arguments);
+    launcher.args(["-n", &ranks.to_string()]).arg(env!("CARGO_BIN_EXE_afflux-comm-conformance")).args(arguments);
     let mut child = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
     let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
     let read = |pipe: &mut dyn Read| {
@@ -90,6 +78,15 @@ fn conformance_on_1_2_3_4_7_ranks() {
         let output = run(launcher, ranks, &[]);
         assert!(output.status.success(), "{ranks} ranks: {}", text(&output));
         assert!(text(&output).contains(&format!("conformance ok on {ranks} ranks")), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_host_program_keeps_its_mpi() {
+    for ranks in [1, 3] {
+        let Some(launcher) = launcher(family()) else { return };
+        let output = run(launcher, ranks, &["host"]);
+        assert!(output.status.success() && text(&output).contains("host ok"), "{}", text(&output));
     }
 }
 

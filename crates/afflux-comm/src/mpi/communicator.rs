@@ -307,15 +307,14 @@ impl Communicator for MpiCommunicator {
         })?;
         let length = u64::from_le_bytes(head[..LENGTH_BYTES].try_into().expect("eight bytes"));
         let length = usize::try_from(length).expect("a length of another rank fits here");
-        if !is_root {
-            bytes.clear();
-        }
         if fits(length) {
             if !is_root {
+                bytes.clear();
                 bytes.extend_from_slice(&head[LENGTH_BYTES..][..length]);
             }
             return Ok(());
         }
+        // Keeps what is there, which is overwritten: a caller who reuses the vector saves the zeros.
         bytes.resize(length, 0);
         self.broadcast_known(root, bytes)
     }
