@@ -32,15 +32,13 @@ pub enum ModelError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A line of a stations file cannot be understood.
-    #[error("{origin}, line {line}: {problem}")]
-    Station {
+    /// A stations file cannot be understood; the message names the line.
+    #[error("{path}: {source}")]
+    Stations {
         /// The file.
-        origin: String,
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong and what is expected.
-        problem: String,
+        path: PathBuf,
+        /// What is wrong with which line.
+        source: afflux::StationsError,
     },
     /// There is no built-in model of that name.
     #[error("there is no built-in model `{name}`; there are: {known}")]

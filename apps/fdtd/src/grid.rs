@@ -4,6 +4,8 @@
 //! upper faces of the domain belong to the last cells. Every rank computes the same answer from the same numbers, so a
 //! point on a face, edge or corner between two ranks has exactly one owner.
 
+use std::fmt;
+
 use crate::constants::SPEED_OF_LIGHT;
 
 /// How far outside the domain, in cells, a position still counts as on its face: room for the rounding of a coordinate
@@ -58,6 +60,12 @@ impl Component {
             Self::Ey | Self::Hy => 1,
             Self::Ez | Self::Hz => 2,
         }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
 }
 

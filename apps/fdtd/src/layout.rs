@@ -1,8 +1,8 @@
 //! How the cells are shared out: a Cartesian grid of boxes, one a rank.
 //!
 //! Pure arithmetic on the rank number: no communication, constant memory. The parts along an axis differ by at most one
-//! cell. Where the rank count has no fitting factors (11 ranks on 10 x 10 x 10 cells, say) the highest ranks have no cell;
-//! they only take part in collective calls.
+//! cell. Where the factors of the rank count do not suit the grid (11 ranks on 10 x 10 x 10 cells, say) the highest ranks
+//! have no cell; they only take part in collective calls.
 
 /// The cells of one rank: a box `[start, start + len)` in global indices; empty where the rank has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,23 +43,28 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The best split of `cells` over at most `ranks` ranks: as many ranks as fit, then the smallest largest box, then the
-    /// smallest halo, then z cut least (its rows are contiguous in memory).
+    /// The best split of `cells` over at most `ranks` ranks: the smallest largest box, then no idle rank, then the smallest
+    /// halo, then z cut least (its rows are contiguous in memory). A rank count with unlucky factors leaves ranks idle where
+    /// that is faster: 53 ranks on 60 x 60 x 60 cells would be slabs of two planes, and fewer ranks make smaller boxes.
     ///
     /// # Panics
     /// If `ranks` or a cell count is 0.
     #[must_use]
     pub fn new(cells: [usize; 3], ranks: usize) -> Self {
         assert!(ranks > 0 && cells.iter().all(|&n| n > 0), "a layout needs cells and ranks");
-        for used in (1..=ranks).rev() {
-            let best = factors(used)
-                .filter(|parts| (0..3).all(|axis| parts[axis] <= cells[axis]))
-                .min_by_key(|&parts| cost(cells, parts));
-            if let Some(parts) = best {
+        let fits = |parts: &[usize; 3]| (0..3).all(|axis| parts[axis] <= cells[axis]);
+        // From half the ranks on there is always a power of two, which suits most grids; lower counts are tried only where
+        // none of these fits, as with more ranks than cells.
+        let mut most = ranks;
+        loop {
+            let counts = most / 2 + 1..=most;
+            let splits = counts.flat_map(factors).filter(fits);
+            if let Some(parts) = splits.min_by_key(|&parts| cost(cells, parts, ranks)) {
                 return Self { cells, parts };
             }
+            most /= 2;
+            assert!(most > 0, "one rank always fits");
         }
-        unreachable!("one rank always fits");
     }
 
     /// Ranks along x, y, z.
@@ -114,20 +119,23 @@ impl Layout {
 
 /// All ways to write `count` as a product of three factors.
 fn factors(count: usize) -> impl Iterator<Item = [usize; 3]> {
-    let divisors: Vec<usize> = (1..=count).filter(|d| count.is_multiple_of(*d)).collect();
-    let second = divisors.clone();
-    divisors.into_iter().flat_map(move |x| {
-        let rest = count / x;
-        second.clone().into_iter().filter(move |y| rest.is_multiple_of(*y)).map(move |y| [x, y, rest / y])
-    })
+    divisors(count).into_iter().flat_map(move |x| divisors(count / x).into_iter().map(move |y| [x, y, count / x / y]))
 }
 
-/// Largest box, area of its faces to other ranks, ranks along z, ranks along y: less is better, in this order.
-fn cost(cells: [usize; 3], parts: [usize; 3]) -> (usize, usize, usize, usize) {
+/// The divisors of a number, in no order.
+fn divisors(count: usize) -> Vec<usize> {
+    let small: Vec<usize> = (1..=count.isqrt()).filter(|d| count.is_multiple_of(*d)).collect();
+    let large: Vec<usize> = small.iter().map(|d| count / d).filter(|d| d * d != count).collect();
+    small.into_iter().chain(large).collect()
+}
+
+/// Largest box, idle ranks, area of a box's faces to other ranks, ranks along z, ranks along y: less is better, in this order.
+fn cost(cells: [usize; 3], parts: [usize; 3], ranks: usize) -> (usize, usize, usize, usize, usize) {
     let len: [usize; 3] = std::array::from_fn(|axis| cells[axis].div_ceil(parts[axis]));
     let cut_faces = |axis: usize| (parts[axis] - 1).min(2);
     let halo = (0..3).map(|axis| cut_faces(axis) * len[(axis + 1) % 3] * len[(axis + 2) % 3]).sum();
-    (len.iter().product(), halo, parts[2], parts[1])
+    let idle = ranks - parts.iter().product::<usize>();
+    (len.iter().product(), idle, halo, parts[2], parts[1])
 }
 
 /// First cell and length of part `index`: the first `cells % parts` parts have one cell more.
@@ -193,5 +201,15 @@ mod tests {
     fn z_is_cut_last() {
         assert_eq!(Layout::new([60, 60, 60], 4).parts(), [2, 2, 1]);
         assert_eq!(Layout::new([60, 60, 60], 7).parts(), [7, 1, 1]);
+    }
+
+    #[test]
+    fn unlucky_rank_counts_do_not_make_thin_slabs() {
+        let layout = Layout::new([60, 60, 60], 53);
+        let largest = (0..53).map(|rank| layout.block(rank).cell_count()).max();
+        assert!(largest <= Some(4500), "{:?}: {largest:?} cells", layout.parts());
+        // Many ranks are quick to share out, and the search does not hang where there are more ranks than cells.
+        assert_eq!(Layout::new([2, 2, 2], 24_571).used_ranks(), 8);
+        assert!(Layout::new([600, 600, 600], 24_571).used_ranks() > 20_000);
     }
 }

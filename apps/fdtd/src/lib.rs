@@ -7,11 +7,12 @@
 //!
 //! - [`Model`]: what to simulate, read from TOML and checked before anything is allocated;
 //! - [`Simulation`]: the fields of this rank, stepped together with the other ranks;
-//! - [`run`]: the loop that steps a simulation and gives due rows to a [`Sampler`].
+//! - [`run`]: the loop that steps a simulation and gives due rows to a [`Sampler`];
+//! - [`record`]: the same into a netCDF-4 file, through the public interface of Afflux and nothing else.
 //!
-//! Everything is in SI units. The crate writes no file itself.
+//! Everything is in SI units.
 
-use afflux_comm as comm;
+use afflux::comm;
 
 mod coefficients;
 mod cpml;
@@ -24,19 +25,19 @@ mod halo;
 mod layout;
 pub mod model;
 mod probes;
+mod record;
 mod run;
 mod simulation;
 mod source;
-mod stations;
 
 pub use error::{ModelError, RunError, SimulationError};
 pub use grid::{Component, Grid};
 pub use layout::{Block, Layout};
 pub use model::Model;
 pub use probes::{Column, Placement, ProbePoint, Row};
+pub use record::{RecordError, RecordOptions, Recorded, record};
 pub use run::{Progress, RunOptions, RunReport, Sampler, run};
 pub use simulation::Simulation;
-pub use stations::parse_stations;
 
 /// Constants of the vacuum, SI units (CODATA 2018; c is exact).
 pub mod constants {
@@ -49,3 +50,7 @@ pub mod constants {
     /// Wave impedance, ohm.
     pub const ETA_0: f64 = MU_0 * SPEED_OF_LIGHT;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use afflux::Point;
 use serde::Deserialize;
 
 use crate::error::ModelError;
@@ -150,7 +151,7 @@ pub struct CpmlModel {
 
 impl Default for CpmlModel {
     fn default() -> Self {
-        Self { thickness: 10, order: 3.0, sigma_factor: 1.0, kappa_max: 5.0, alpha_factor: 0.01, alpha_order: 1.0 }
+        Self { thickness: 10, order: 3.0, sigma_factor: 0.8, kappa_max: 2.0, alpha_factor: 0.01, alpha_order: 1.0 }
     }
 }
 
@@ -259,7 +260,7 @@ pub struct ProbeSetModel {
     pub grid: Option<GridCounts>,
     /// The part of the domain that `grid` fills, metres; all of it when left out.
     pub region: Option<RegionModel>,
-    /// A text file of lines `name x y z`, relative to the model file.
+    /// A text file of lines `name x y z` ([`afflux::parse_stations`]), relative to the model file.
     pub stations: Option<PathBuf>,
     /// What is sampled, in the order of the columns.
     pub fields: Vec<Component>,
@@ -440,12 +441,19 @@ impl Model {
         for set in &mut model.probes {
             if let Some(stations) = &set.stations {
                 let path = folder.join(stations);
-                set.station_points = crate::stations::parse_stations(&read_text(&path)?, &path.display())?;
+                set.station_points = read_stations(&path)?;
             }
         }
         model.check()?;
         Ok(model)
     }
+}
+
+/// The points of a stations file, in the order of its lines.
+fn read_stations(path: &Path) -> Result<Vec<PointModel>, ModelError> {
+    let points = afflux::parse_stations(&read_text(path)?)
+        .map_err(|source| ModelError::Stations { path: path.to_owned(), source })?;
+    Ok(points.into_iter().map(|Point { x, y, z, name, .. }| PointModel { name, x, y, z }).collect())
 }
 
 /// The text of a file; refuses what is too large to be meant.

@@ -4,6 +4,8 @@
 //! nearest sample on the lower side, at most one cell away along each axis (Ex of cell (i, j, k) sits at (i+1/2, j, k), Hx
 //! at (i, j+1/2, k+1/2), and so on). No interpolation: one load a value, and the same bits for any decomposition.
 
+use afflux::PointGrid;
+
 use crate::error::SimulationError;
 use crate::grid::{Component, Grid};
 use crate::layout::Block;
@@ -96,15 +98,14 @@ type Visitor<'a> = dyn FnMut(usize, [f64; 3], &dyn Fn() -> String) + 'a;
 fn for_each_position(set: &ProbeSetModel, grid: &Grid, visit: &mut Visitor<'_>) {
     if let Some(counts) = set.grid.as_ref().and_then(crate::model::GridCounts::each) {
         let whole = RegionModel { min: [0.0; 3], max: grid.extent_m() };
-        let region = set.region.as_ref().unwrap_or(&whole);
-        let [nx, ny, nz] = counts;
-        let cells = (0..nx).flat_map(|i| (0..ny).flat_map(move |j| (0..nz).map(move |k| [i, j, k])));
-        for (index, cell) in cells.enumerate() {
-            let position = std::array::from_fn(|axis| {
-                let fraction = (cell[axis] as f64 + 0.5) / counts[axis] as f64;
-                region.min[axis] + fraction * (region.max[axis] - region.min[axis])
-            });
-            visit(index, position, &|| format!("{}-{}-{}", cell[0], cell[1], cell[2]));
+        let RegionModel { min, max } = set.region.as_ref().unwrap_or(&whole);
+        let [_, ny, nz] = counts;
+        for (index, point) in PointGrid::spread(*min, *max, counts).points().enumerate() {
+            let name = || {
+                let n = index as u64;
+                format!("{}-{}-{}", n / (ny * nz), n / nz % ny, n % nz)
+            };
+            visit(index, [point.x, point.y, point.z], &name);
         }
         return;
     }

@@ -141,6 +141,12 @@ impl<'a> Simulation<'a> {
         self.model
     }
 
+    /// The ranks.
+    #[must_use]
+    pub fn comm(&self) -> &'a dyn Communicator {
+        self.comm
+    }
+
     /// Grid and time step.
     #[must_use]
     pub fn grid(&self) -> &Grid {

@@ -142,13 +142,13 @@ fn stations_are_read_beside_the_model() {
     assert!(missing.contains("cannot read") && missing.contains("STATIONS"), "{missing}");
     fs::write(folder.path().join("STATIONS"), "A 0.1 0.1 0.1\nB 0.1 0.1\n").unwrap();
     let line = Model::from_file(&path).unwrap_err().to_string();
-    assert!(line.contains("STATIONS, line 2: 3 words"), "{line}");
+    assert!(line.contains("STATIONS: station list, line 2: 3 fields"), "{line}");
     fs::write(folder.path().join("STATIONS"), "A 0.1 0.1 0.1\nB 0.1 0.1 0.2\n").unwrap();
     let model = Model::from_file(&path).unwrap();
     assert_eq!(model.probes[0].station_points[1].name.as_deref(), Some("B"));
     fs::write(folder.path().join("STATIONS"), "A 0.1 0.1 0.1\nA 0.1 0.1 0.2\n").unwrap();
     let twice = Model::from_file(&path).unwrap_err().to_string();
-    assert!(twice.contains("`probes[0].stations[1].name`"), "{twice}");
+    assert!(twice.contains("the station A was there before"), "{twice}");
 }
 
 #[test]

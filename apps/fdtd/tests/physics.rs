@@ -2,7 +2,7 @@
 
 mod common;
 
-use afflux_comm::SelfCommunicator;
+use afflux::comm::SelfCommunicator;
 use afflux_fdtd::constants::SPEED_OF_LIGHT;
 use afflux_fdtd::{Model, Simulation};
 use common::{Recording, model, peaks};
@@ -212,7 +212,7 @@ fn the_layers_reflect_little() {
     // The reference's walls are 20 cells further out: nothing comes back within the 80 steps (46 cells at c).
     let reflection = reflection_db(10, 8, 20, 80);
     println!("8 layers: {reflection:.1} dB");
-    assert!(reflection < -40.0, "{reflection} dB");
+    assert!(reflection < -65.0, "{reflection} dB");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn the_layers_reflect_little() {
 fn ten_layers_reflect_less() {
     let reflection = reflection_db(20, 10, 50, 180);
     println!("10 layers: {reflection:.1} dB");
-    assert!(reflection < -50.0, "{reflection} dB");
+    assert!(reflection < -75.0, "{reflection} dB");
 }
 
 #[test]

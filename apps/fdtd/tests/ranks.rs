@@ -71,7 +71,7 @@ fn ranks_without_cells_take_part() {
 fn all_ranks_refuse_points_outside() {
     let text = MIXED.replace("{ name = \"a\", x = 0.05", "{ name = \"a\", x = 0.5");
     let model = model(&text);
-    let refused = afflux_comm::threads::run(3, |comm| {
+    let refused = afflux::comm::threads::run(3, |comm| {
         matches!(Simulation::new(&model, &comm), Err(SimulationError::PointsOutside { count: 1, .. }))
     });
     assert_eq!(refused, [true; 3]);
@@ -80,7 +80,7 @@ fn all_ranks_refuse_points_outside() {
 #[test]
 fn too_little_memory_is_refused_on_all_ranks_before_it_is_taken() {
     let huge = model("steps = 1\ngrid = { cells = [16000, 16000, 16000], cell_size = 1.0 }\n");
-    let refused = afflux_comm::threads::run(2, |comm| {
+    let refused = afflux::comm::threads::run(2, |comm| {
         let error = Simulation::new(&huge, &comm).unwrap_err();
         assert!(error.to_string().contains("limits.memory_gib"), "{error}");
         matches!(error, SimulationError::Memory { .. })
@@ -93,7 +93,7 @@ fn one_failing_rank_fails_all() {
     // Rank 0 has two planes of cells and rank 1 one; the limit lies between what they need.
     let mut uneven = model("steps = 1\ngrid = { cells = [3, 3, 3], cell_size = 1.0 }\n");
     uneven.limits.memory_gib = 4500.0 / 1_073_741_824.0;
-    let errors: Vec<String> = afflux_comm::threads::run(2, |comm| {
+    let errors: Vec<String> = afflux::comm::threads::run(2, |comm| {
         Simulation::new(&uneven, &comm).map(|_| ()).map_err(|error| error.to_string()).unwrap_err()
     });
     assert!(errors[0].starts_with("rank 0 needs 5376 bytes"), "{errors:?}");
@@ -105,8 +105,8 @@ fn different_models_are_noticed() {
     let one = model("steps = 1\ngrid = { cells = [4, 4, 4], cell_size = 1.0 }\n");
     let other = model("steps = 1\ngrid = { cells = [4, 4, 5], cell_size = 1.0 }\n");
     let models: [&Model; 3] = [&one, &one, &other];
-    let noticed = afflux_comm::threads::run(3, |comm| {
-        use afflux_comm::Communicator;
+    let noticed = afflux::comm::threads::run(3, |comm| {
+        use afflux::comm::Communicator;
         matches!(Simulation::new(models[comm.rank()], &comm), Err(SimulationError::ModelsDiffer))
     });
     assert_eq!(noticed, [true; 3]);

@@ -38,7 +38,7 @@ pub struct Recording {
 impl Recording {
     /// Runs a model on thread ranks.
     pub fn of(model: &Model, ranks: usize) -> Self {
-        let parts = afflux_comm::threads::run(ranks, |comm| {
+        let parts = afflux::comm::threads::run(ranks, |comm| {
             let mut simulation = Simulation::new(model, &comm).unwrap();
             let mut recorder = Recorder::default();
             run(&mut simulation, &mut recorder, &RunOptions::default(), &mut |_| ()).unwrap();
