@@ -33,7 +33,9 @@ pub(crate) struct MadeGroup {
 pub(crate) struct Builder {
     file: Hid,
     texts: Attributes,
+    transfer: Hid,
     dimension_ids: i32,
+    scales: bool,
 }
 
 impl Builder {
@@ -44,8 +46,14 @@ impl Builder {
             let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_FILE_CREATE))?;
             group_habits(&list)?;
             let file = owned("H5Fcreate", h5f::H5Fcreate(name.as_ptr(), h5f::H5F_ACC_TRUNC, list.id(), access.id()))?;
-            Ok(Self { file, texts: Attributes::new()?, dimension_ids: 0 })
+            Ok(Self { file, texts: Attributes::new()?, transfer: transfer_list()?, dimension_ids: 0, scales: true })
         }
+    }
+
+    /// Leaves dimension scales out.
+    pub(crate) fn without_scales(mut self) -> Self {
+        self.scales = false;
+        self
     }
 
     /// The finished file.
@@ -75,13 +83,14 @@ impl Builder {
             .iter()
             .map(|dataset| create_dataset(location, group, dataset))
             .collect::<Result<Vec<_>, _>>()?;
-        let references = references(location, group)?;
-        self.attach_scales(group, &handles, &references)?;
+        if self.scales {
+            self.attach_scales(group, &handles, &references(location, group)?)?;
+        }
         for (dataset, handle) in group.datasets.iter().zip(&handles) {
             for (name, value) in &dataset.attributes {
                 self.texts.write(handle.id(), name, value)?;
             }
-            write_content(handle, &dataset.content)?;
+            write_content(handle, &dataset.content, &self.transfer)?;
         }
         let mut made = MadeGroup { growing: Vec::new(), kept: Vec::new() };
         for (dataset, handle) in group.datasets.iter().zip(handles) {
@@ -225,11 +234,23 @@ fn set_fill_value(list: &Hid, type_id: hid_t, element: ElementType) -> Result<()
     check("H5Pset_fill_value", unsafe { h5p::H5Pset_fill_value(list.id(), type_id, bytes.as_ptr().cast()) })
 }
 
-fn write_content(dataset: &Hid, content: &Content<'_>) -> Result<(), HdfError> {
+/// HDF5 clears two conversion buffers of 1 MiB each time it writes strings, unless told that less will do.
+fn transfer_list() -> Result<Hid, HdfError> {
+    const CONVERSION_BYTES: usize = 16 * 1024;
+    // SAFETY: a valid property list; HDF5 allocates the buffers itself; under HDF5's lock.
+    unsafe {
+        let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_XFER))?;
+        let null = std::ptr::null_mut();
+        check("H5Pset_buffer", h5p::H5Pset_buffer(list.id(), CONVERSION_BYTES, null, null))?;
+        Ok(list)
+    }
+}
+
+fn write_content(dataset: &Hid, content: &Content<'_>, transfer: &Hid) -> Result<(), HdfError> {
     let write = |type_id, pointer: *const u8| {
         // SAFETY: the caller's slice has as many values as the dataset (the blueprint was made from it); under HDF5's lock.
         check("H5Dwrite", unsafe {
-            h5d::H5Dwrite(dataset.id(), type_id, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointer.cast())
+            h5d::H5Dwrite(dataset.id(), type_id, H5S_ALL, H5S_ALL, transfer.id(), pointer.cast())
         })
     };
     match content {

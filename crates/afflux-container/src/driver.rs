@@ -14,6 +14,6 @@ mod object_header;
 mod state;
 pub(crate) mod superblock;
 
-pub(crate) use class::{DriverName, access_list};
+pub(crate) use class::{DriverName, access_list, format_bounds};
 pub(crate) use held::{HeldBlock, release_order};
 pub(crate) use state::{Allocation, Mode, SharedState};

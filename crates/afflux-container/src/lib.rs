@@ -11,6 +11,7 @@ mod geometry;
 mod hdf;
 mod names;
 mod reader;
+mod serial;
 mod spec;
 mod writer;
 
@@ -21,6 +22,7 @@ pub use reader::{
     Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
     Verification, VerifyProgress, slot_checksum,
 };
+pub use serial::{SerialError, SerialWindow, SerialWriter};
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};
 pub use writer::{
     CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, Existing, NewColumn, Seal,

@@ -198,10 +198,16 @@ pub(crate) fn access_list() -> Result<Hid, HdfError> {
         let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_FILE_ACCESS))?;
         let driver = owned("H5FDregister", h5fd::H5FDregister(std::ptr::from_ref(&CLASS).cast()))?;
         check("H5Pset_driver", h5p::H5Pset_driver(list.id(), driver.id(), std::ptr::null()))?;
-        let v110 = h5f::H5F_libver_t::H5F_LIBVER_V110;
-        check("H5Pset_libver_bounds", h5p::H5Pset_libver_bounds(list.id(), v110, v110))?;
+        format_bounds(&list)?;
         Ok(list)
     }
+}
+
+/// The format of HDF5 1.10, which every later version reads: superblock 3, extensible arrays for chunks.
+pub(crate) fn format_bounds(access: &Hid) -> Result<(), HdfError> {
+    let v110 = h5f::H5F_libver_t::H5F_LIBVER_V110;
+    // SAFETY: a valid property list, under HDF5's lock.
+    check("H5Pset_libver_bounds", unsafe { h5p::H5Pset_libver_bounds(access.id(), v110, v110) })
 }
 
 /// The class layout was chosen when this was compiled; another library loaded at run time would read it wrongly.

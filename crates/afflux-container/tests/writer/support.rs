@@ -3,7 +3,7 @@
 use afflux_container::checksum::{RunPlace, run_checksum};
 use afflux_container::{
     ColumnChecksum, ContainerWriter, DatasetIndex, ElementType, FileSpec, NewColumn, PointTable, Seal, SetGeometry,
-    SetSpec, VariableSpec,
+    SetSpec, VariableSpec, WriteError,
 };
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::HashMap;
@@ -155,15 +155,25 @@ impl Engine {
 
     /// One flush: grow, write, seal up to `rows` of each set.
     pub fn flush(&mut self, writer: &mut ContainerWriter, rows: &[u64]) {
+        let file = writer.file().clone();
+        self.try_flush(writer, file.as_ref(), rows).unwrap();
+    }
+
+    /// A flush whose samples go through `file` and whose container calls may fail.
+    pub fn try_flush(
+        &mut self,
+        writer: &mut ContainerWriter,
+        file: &dyn StorageFile,
+        rows: &[u64],
+    ) -> Result<(), WriteError> {
         let requests: Vec<(usize, u64)> =
             rows.iter().enumerate().map(|(set, &rows)| (set, rows.div_ceil(CHUNK_STEPS))).collect();
-        let new = writer.grow(&requests).unwrap();
+        let new = writer.grow(&requests)?;
         self.note(new);
         let geometry: Vec<SetGeometry> = (0..rows.len()).map(|set| writer.geometry(set).clone()).collect();
-        let file = writer.file().clone();
-        let columns = self.write(file.as_ref(), &geometry, rows);
+        let columns = self.write(file, &geometry, rows);
         let watermark = rows.iter().max().and_then(|rows| rows.checked_sub(1));
-        writer.seal(&Seal { watermark, rows: rows.to_vec(), columns }).unwrap();
+        writer.seal(&Seal { watermark, rows: rows.to_vec(), columns })
     }
 }
 
