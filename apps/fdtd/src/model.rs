@@ -6,15 +6,20 @@
 //! one rank reads the text and broadcasts it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use afflux::Point;
 use serde::Deserialize;
 
 use crate::error::ModelError;
-use crate::grid::{Component, Grid};
+use crate::grid::Grid;
 
 mod check;
+mod probes;
+mod sources;
+
+pub use probes::{GridCounts, Outside, PointModel, ProbeSetModel, RegionModel, SampleType};
+pub use sources::{Axis, SourceModel, WaveformModel};
 
 /// The largest model or stations file that is read: 100,000 stations take about 5 MB; more than this is a wrong path.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -155,78 +160,6 @@ impl Default for CpmlModel {
     }
 }
 
-/// An electric current along one edge of a cell: a short dipole of the length of the cell.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SourceModel {
-    /// A point in the cell, metres.
-    pub position: [f64; 3],
-    /// Direction.
-    pub axis: Axis,
-    /// Largest current, amperes.
-    #[serde(default = "default_amplitude")]
-    pub amplitude: f64,
-    /// Course in time.
-    pub waveform: WaveformModel,
-}
-
-fn default_amplitude() -> f64 {
-    1.0
-}
-
-/// A direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// Along x.
-    X,
-    /// Along y.
-    Y,
-    /// Along z.
-    Z,
-}
-
-impl Axis {
-    /// 0, 1, 2.
-    #[must_use]
-    pub fn index(self) -> usize {
-        match self {
-            Self::X => 0,
-            Self::Y => 1,
-            Self::Z => 2,
-        }
-    }
-}
-
-/// The course of a source in time, peak 1. With `g = exp(-((t - delay) / width)^2 / 2)`:
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum WaveformModel {
-    /// `g`. Leaves charges, and so a static field, at the ends of the dipole.
-    Gaussian {
-        /// Standard deviation, seconds.
-        width: f64,
-        /// Time of the peak, seconds; 5 widths when left out.
-        delay: Option<f64>,
-    },
-    /// `g sin(2 pi frequency (t - delay))`.
-    Modulated {
-        /// Carrier, hertz.
-        frequency: f64,
-        /// Standard deviation of the envelope, seconds.
-        width: f64,
-        /// Time of the peak of the envelope, seconds; 5 widths when left out.
-        delay: Option<f64>,
-    },
-    /// `(1 - 2 u) exp(-u)` with `u = (pi frequency (t - delay))^2`.
-    Ricker {
-        /// Peak of the spectrum, hertz.
-        frequency: f64,
-        /// Time of the peak, seconds; 1.5 periods when left out.
-        delay: Option<f64>,
-    },
-}
-
 /// A box of one material: cells whose centre it holds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -245,111 +178,6 @@ pub struct BoxModel {
 
 fn default_permittivity() -> f64 {
     1.0
-}
-
-/// Probes with common fields and cadence. Exactly one of `points`, `grid`, `stations` says where they are.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProbeSetModel {
-    /// Name of the set; the empty name is the main set.
-    #[serde(default)]
-    pub name: String,
-    /// A list.
-    pub points: Option<Vec<PointModel>>,
-    /// Counts along x, y, z, spread evenly: `[8, 8, 16]` or `"8x8x16"`.
-    pub grid: Option<GridCounts>,
-    /// The part of the domain that `grid` fills, metres; all of it when left out.
-    pub region: Option<RegionModel>,
-    /// A text file of lines `name x y z` ([`afflux::parse_stations`]), relative to the model file.
-    pub stations: Option<PathBuf>,
-    /// What is sampled, in the order of the columns.
-    pub fields: Vec<Component>,
-    /// Type of the samples.
-    #[serde(default, rename = "type")]
-    pub sample_type: SampleType,
-    /// A row every so many steps.
-    #[serde(default = "default_every")]
-    pub every: u64,
-    /// What becomes of points outside the domain.
-    #[serde(default)]
-    pub outside: Outside,
-    /// The points of the `stations` file, read when the model is.
-    #[serde(skip)]
-    pub station_points: Vec<PointModel>,
-}
-
-fn default_every() -> u64 {
-    1
-}
-
-/// One point of a list.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PointModel {
-    /// Its name, unique in the set; `p` and its number from 0 when left out.
-    pub name: Option<String>,
-    /// Metres.
-    pub x: f64,
-    /// Metres.
-    pub y: f64,
-    /// Metres.
-    pub z: f64,
-}
-
-/// A part of the domain.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegionModel {
-    /// Lower corner, metres.
-    pub min: [f64; 3],
-    /// Upper corner, metres.
-    pub max: [f64; 3],
-}
-
-/// Counts along x, y, z.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "expected counts such as [8, 8, 16] or \"8x8x16\"")]
-pub enum GridCounts {
-    /// `[8, 8, 16]`.
-    List([u64; 3]),
-    /// `"8x8x16"`.
-    Text(String),
-}
-
-impl GridCounts {
-    /// Along x, y, z; `None` where the text is not three numbers with `x` between them.
-    #[must_use]
-    pub fn each(&self) -> Option<[u64; 3]> {
-        match self {
-            Self::List(counts) => Some(*counts),
-            Self::Text(text) => {
-                let counts: Vec<u64> = text.split('x').map(|n| n.trim().parse().ok()).collect::<Option<_>>()?;
-                counts.try_into().ok()
-            }
-        }
-    }
-}
-
-/// Type of the samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SampleType {
-    /// As computed.
-    #[default]
-    F64,
-    /// Rounded to the nearest.
-    F32,
-}
-
-/// What becomes of points outside the domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outside {
-    /// The run is refused; the points are named.
-    #[default]
-    Error,
-    /// They are left out; the points are named. The others keep their ids.
-    Warn,
 }
 
 /// How samples are written.
