@@ -17,8 +17,8 @@
 //! 3. *Checksums* of the changed columns, each in the slot that the last seal does not use.
 //! 4. *Metadata*, what is pointed at before what points at it: data blocks of the chunk index, super blocks, index blocks,
 //!    index headers. Object headers on the medium still state the old extents, and no reader looks up a chunk beyond an extent.
-//! 5. *Object headers*, those blocks that hold an extent last: one after another, neighbours in one write. Between the first and the last a plain reader sees some
-//!    datasets longer than others, all of them right.
+//! 5. *Object headers*, those blocks that hold an extent last: one after another, those that are near each other in one write (as a rule all of a set).
+//!    Between the first and the last a plain reader sees some datasets longer than others, all of them right.
 //! 6. *Seal slot* with the new watermark: now our own readers see the rows too.
 //!
 //! A kill within one small write cannot be seen: the kernel copies a write into the page cache page by page, and only a block
@@ -40,10 +40,10 @@ pub use error::{CreateError, WriteError};
 pub use grow::NewColumn;
 pub use seal::{ColumnChecksum, Seal};
 
-use crate::driver::{HeldBlock, SharedState, release_order};
+use crate::driver::{EXTENT_RANK, HeldBlock, SharedState, release_order};
 use crate::hdf::{HdfError, Hid, check};
 use crate::{DatasetIndex, FileSpec, SetGeometry};
-use afflux_storage::{Storage, StorageFile};
+use afflux_storage::{Storage, StorageFile, StorageFileExt};
 use column_table::ColumnTable;
 use counters::put;
 use hdf5_metno::sync::sync;
@@ -53,6 +53,10 @@ use space::Space;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Blocks with extents that are at most this far apart go in one write: more than the attributes of a few datasets, little
+/// enough to cost nothing.
+const GAP_BYTES_MAX: u64 = 8 * 1024;
 
 /// What to do when the name of a new file is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +115,8 @@ pub struct ContainerWriter {
     space: Space,
     seal: SealSlot,
     seal_offset: u64,
+    /// Length of the file as it was created: behind it lie chunks.
+    created_end: u64,
     counters: ContainerCounters,
     first_failure: Option<String>,
 }
@@ -297,11 +303,14 @@ impl ContainerWriter {
         blocks.retain(|block| block.offset != 0);
         blocks.sort_by_key(|block| (release_order(&block.bytes), block.offset));
         let mut run: Vec<u8> = Vec::new();
-        let mut run_offset = 0;
-        let mut run_rank = 0;
+        let (mut run_offset, mut run_rank) = (0, 0);
         for block in blocks.drain(..) {
             let rank = release_order(&block.bytes);
-            if run.is_empty() || rank != run_rank || block.offset != run_offset + run.len() as u64 {
+            let run_end = run_offset + run.len() as u64;
+            if !run.is_empty() && rank == run_rank && self.is_bridgeable(rank, run_end, block.offset) {
+                let gap = self.read_gap(run_end, block.offset);
+                run.extend_from_slice(&gap.map_err(|error| self.io_error("read the metadata of", error))?);
+            } else {
                 self.put_metadata(&run, run_offset)?;
                 run.clear();
                 (run_offset, run_rank) = (block.offset, rank);
@@ -309,6 +318,21 @@ impl ContainerWriter {
             run.extend_from_slice(&block.bytes);
         }
         self.put_metadata(&run, run_offset)
+    }
+
+    /// Whether two blocks go in one write. Those with extents do over a gap, so that the datasets of a set change at once: the
+    /// gap, within the file as it was created, holds only what this writer has written itself, and is written as it is.
+    fn is_bridgeable(&self, rank: u8, from: u64, to: u64) -> bool {
+        from == to || (rank == EXTENT_RANK && to < self.created_end && to - from <= GAP_BYTES_MAX)
+    }
+
+    fn read_gap(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let mut gap = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        let read = self.file.read_full_at(&mut gap, from)?;
+        if read < gap.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(gap)
     }
 
     fn put_metadata(&mut self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {

@@ -41,6 +41,9 @@ pub(super) fn create(
     if exists && existing == Existing::Refuse {
         return Err(CreateError::Exists { path: path.into() });
     }
+    if exists {
+        refuse_if_written(storage, path)?;
+    }
     let geometries: Vec<SetGeometry> = spec.sets.iter().map(|set| SetGeometry::new(set, spec.chunk_bytes)).collect();
     let built = sync(|| build(spec, &geometries))?;
     let temporary = temporary_path(path);
@@ -63,6 +66,14 @@ pub(super) fn create(
         let _ = storage.remove(&temporary);
     }
     finished
+}
+
+/// A file that another writer holds is not replaced. One that cannot be opened for writing has no writer of ours.
+fn refuse_if_written(storage: &dyn Storage, path: &Path) -> Result<(), CreateError> {
+    match storage.open(path, OpenMode::ReadWrite).map(|file| file.try_lock_exclusive()) {
+        Ok(Ok(false)) => Err(CreateError::Busy { path: path.into() }),
+        _ => Ok(()),
+    }
 }
 
 /// The name under which a file is built.
@@ -135,6 +146,7 @@ fn publish(
         space,
         seal,
         seal_offset,
+        created_end: end,
         counters,
         first_failure: None,
     })

@@ -107,6 +107,18 @@ fn an_existing_file_is_refused_or_replaced_as_asked() {
 }
 
 #[test]
+fn a_file_that_is_being_written_is_not_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let mut writer = create(&path);
+    let second = ContainerWriter::create(Arc::new(PosixStorage), &path, &two_sets(), Existing::Replace);
+    assert!(matches!(second, Err(CreateError::Busy { .. })));
+    Engine::new(two_sets()).flush(&mut writer, &[6, 6]);
+    writer.close().unwrap();
+    ContainerWriter::create(Arc::new(PosixStorage), &path, &two_sets(), Existing::Replace).unwrap().close().unwrap();
+}
+
+#[test]
 fn a_left_over_temporary_file_does_not_stand_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.nc");

@@ -9,8 +9,9 @@ fn the_baseline_writes_the_same_values() {
     let path = directory.path().join("gather.nc");
     let spec = two_sets();
     let mut writer = SerialWriter::create(&path, &spec).unwrap();
-    for (set, windows) in [(0, vec![0..3, 3..10, 10..11]), (1, vec![0..6])] {
-        for rows in windows {
+    for (set, windows) in [(0, vec![(0, 3), (3, 10), (10, 11)]), (1, vec![(0, 6)])] {
+        for (first, end) in windows {
+            let rows = first..end;
             let set_spec = &spec.sets[set];
             let buffers: Vec<Vec<u8>> = (0..set_spec.variables.len())
                 .map(|variable| {
