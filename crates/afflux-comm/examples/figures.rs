@@ -55,20 +55,23 @@ fn measure(comm: &dyn Communicator) {
         comm.exchange(&[(next, slices)], &mut [(previous, buffer)]).expect("exchange");
         comm.barrier().expect("barrier");
     };
-    let pieces: Vec<&[u8]> = message.chunks(8_192).collect();
     let whole = median_seconds(60, || ring(&[&message], &mut buffer));
-    let in_pieces = median_seconds(60, || ring(&pieces, &mut buffer));
+    let in_pieces = [8_192, 1_024, 128].map(|bytes| {
+        let pieces: Vec<&[u8]> = message.chunks(bytes).collect();
+        median_seconds(60, || ring(&pieces, &mut buffer))
+    });
     let copy = median_seconds(60, || {
         buffer.copy_from_slice(std::hint::black_box(&message));
         comm.barrier().expect("barrier");
     });
     if rank == 0 {
         let rate = |seconds: f64| f64::from(u32::try_from(RING_BYTES * size).expect("small")) / seconds / 1e9;
+        let [long, middle, short] = in_pieces.map(rate);
         println!(
-            "{} {size} ranks: ring of {RING_BYTES} B a rank {:.2} GB/s, in slices of 8 KiB {:.2} GB/s, memcpy {:.2} GB/s, ratio {:.2}",
+            "{} {size} ranks: ring of {RING_BYTES} B a rank {:.2} GB/s, in slices of 8 KiB {long:.2}, 1 KiB {middle:.2}, \
+             128 B {short:.2}; memcpy {:.2}, ratio {:.2}",
             comm.backend(),
             rate(whole),
-            rate(in_pieces),
             rate(copy),
             rate(whole) / rate(copy)
         );

@@ -2,8 +2,8 @@
 //!
 //! One slice below [`PIECE_BYTES_MAX`] goes to MPI as it is. Longer ones, and messages of several slices, become one
 //! derived type of absolute addresses (`MPI_BOTTOM`), so that a pair of ranks always exchanges exactly one MPI message
-//! whatever its length. Several short slices are packed instead: a datatype engine walks pieces one by one with more
-//! work for each than a copy, and loses the single-copy path that a contiguous buffer has.
+//! whatever its length. Several short slices are packed instead: the datatype engine's work for each piece is then more
+//! than a copy, and their description longer than themselves.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -13,8 +13,11 @@ use mpi::ffi::{self, MPI_Aint, MPI_Datatype};
 use super::{PIECE_BYTES_MAX, check, int};
 use crate::{CommError, bytes};
 
-/// Messages of several slices up to this length are packed.
+/// Messages of several slices up to this length are packed when their slices are short.
 const PACK_BYTES_MAX: usize = 4 << 20;
+/// Slices are short when their mean length is below this. Measured with Open MPI 4.1.4 and 4 MiB in all: a derived type is
+/// twice to five times as fast as packing for slices of 1 KiB and 8 KiB, and no faster for 128 B.
+const SHORT_SLICE_BYTES: usize = 512;
 
 /// A message to send or a buffer to receive into: what an MPI call takes, and what must live as long as the request.
 pub(super) struct Message {
@@ -35,7 +38,7 @@ impl Message {
         match filled[..] {
             [] => Ok(Self::contiguous(&[])),
             [slice] if slice.len() <= PIECE_BYTES_MAX => Ok(Self::contiguous(slice)),
-            _ if filled.len() > 1 && bytes::total_bytes(&filled) <= PACK_BYTES_MAX => {
+            _ if is_packed(&filled) => {
                 let packed = filled.concat();
                 // Moving the vector leaves its bytes where they are.
                 let mut message = Self::contiguous(&packed);
@@ -102,6 +105,12 @@ impl Drop for Message {
             unsafe { ffi::MPI_Type_free(&raw mut self.datatype) };
         }
     }
+}
+
+/// Whether these slices are better copied together than described.
+fn is_packed(slices: &[&[u8]]) -> bool {
+    let total = bytes::total_bytes(slices);
+    slices.len() > 1 && total <= PACK_BYTES_MAX && total / slices.len() < SHORT_SLICE_BYTES
 }
 
 /// MPI's type of one byte.
