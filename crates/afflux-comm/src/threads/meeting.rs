@@ -139,18 +139,22 @@ impl Meeting {
         deposit(&mut state.slots[slot]);
         if state.arrived < state.arrivals.len() {
             state = self.wait(state, rank, call, meeting)?;
-        } else {
-            combine(&mut state.slots[slot]);
-            state.arrived = 0;
-            state.first = None;
-            state.warned = false;
-            state.completed += 1;
-            self.completed.store(state.completed, Ordering::Release);
-            if state.sleepers > 0 {
-                self.wake.notify_all();
-            }
+            return Ok(collect(&mut state.slots[slot]));
         }
-        Ok(collect(&mut state.slots[slot]))
+        combine(&mut state.slots[slot]);
+        let result = collect(&mut state.slots[slot]);
+        state.arrived = 0;
+        state.first = None;
+        state.warned = false;
+        state.completed += 1;
+        let sleepers = state.sleepers;
+        // The others are told after the lock is free: whoever woke earlier would only sleep again, at the lock.
+        drop(state);
+        self.completed.store(meeting + 1, Ordering::Release);
+        if sleepers > 0 {
+            self.wake.notify_all();
+        }
+        Ok(result)
     }
 
     /// Returns, with the lock, when `meeting` is complete.
