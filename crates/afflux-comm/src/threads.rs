@@ -12,7 +12,7 @@
 //! * `port`: the messages that lie before a rank. `exchange` leaves only a reference to the sender's slices there, and
 //!   the receiver copies straight from them: a single copy.
 //! * leaving: dropping a handle, by return or by panic, marks the rank as gone in that communicator. Whoever waits for
-//!   it, now or later, gets [`CommError::PeerLeft`], never a hang.
+//!   it, now or later, gets [`CommError::PeerLeft`](crate::CommError::PeerLeft), never a hang.
 //!
 //! Nothing here knows of files or samples.
 
