@@ -2,7 +2,9 @@
 //!
 //! `cargo run --release -p afflux-container --example container_sample -- FILE [POINTS [SETS [COLUMNS]]]`
 
-use afflux_container::{ContainerWriter, ElementType, Existing, FileSpec, PointTable, Seal, SetSpec, VariableSpec};
+use afflux_container::{
+    ContainerWriter, DatasetIndex, ElementType, Existing, FileSpec, PointTable, Seal, SetSpec, VariableSpec,
+};
 use afflux_storage::{PosixStorage, StorageFileExt};
 use std::error::Error;
 use std::path::PathBuf;
@@ -29,8 +31,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         grow_seconds += start.elapsed().as_secs_f64();
         for chunks in &new {
             let bytes = usize::try_from(writer.geometry(chunks.set).chunk_bytes(chunks.dataset))?;
+            let first = column * CHUNK_STEPS;
+            let values: Vec<u8> = match chunks.dataset {
+                DatasetIndex::Step => (first..first + CHUNK_STEPS).flat_map(u64::to_le_bytes).collect(),
+                DatasetIndex::Time => {
+                    (first..first + CHUNK_STEPS).flat_map(|step| (step as f64 * 1e-12).to_le_bytes()).collect()
+                }
+                DatasetIndex::Variable(_) => vec![0; bytes],
+            };
             for &offset in &chunks.chunk_offsets {
-                writer.file().write_all_at(&vec![0; bytes], offset)?;
+                writer.file().write_all_at(&values, offset)?;
             }
         }
         let start = Instant::now();
