@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod sampling;
 pub mod synth;
 pub mod timing;

@@ -17,6 +17,10 @@
 //! The first four lines do not depend on the step: a [`SeriesKey`] keeps their result, and filling a row costs one
 //! `splitmix64` a value in a loop that vectorises.
 
+mod check;
+
+pub use check::{Check, check};
+
 /// One step of the splitmix64 generator from the state `x`.
 #[inline]
 #[must_use]

@@ -1,0 +1,230 @@
+//! `afflux synth`: a made-up simulation whose every value can be checked.
+
+use crate::failure::Failure;
+use crate::report::{Run, RunReport};
+use crate::{output, progress, ranks};
+use afflux::comm::Communicator;
+use afflux::{Existing, Point, ProbeSet, SeriesWriter, SetId, Values, Variable};
+use afflux_measure::synth::{SeriesKey, SynthValue, fill_row, row_keys};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Simulated seconds between steps; any number does.
+const STEP_SIMULATED_SECONDS: f64 = 1.0e-3;
+
+/// Write a made-up run: every value is a hash of (set, point, variable, component, step), which `afflux verify --synth` checks.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Points are shared out over the ranks in equal ranges of ids. Under mpirun the ranks are MPI's.\n\n\
+                  Examples:\n  afflux synth --points 1000 --steps 350 --variables 4 --out trial.nc\n  \
+                  mpirun -n 8 afflux synth --points 8192 --steps 1000 --variables 2 --type f32 --out trial.nc"
+)]
+pub struct Synth {
+    /// Points of each set.
+    #[arg(long, value_name = "N")]
+    points: u64,
+    /// Steps.
+    #[arg(long, value_name = "S")]
+    steps: u64,
+    /// Variables of each set, named v0, v1, ...
+    #[arg(long, value_name = "V", value_parser = clap::value_parser!(u32).range(1..))]
+    variables: u32,
+    /// Sets: one is the default set, several are named s0, s1, ...
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    sets: u32,
+    /// A row every so many steps.
+    #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    cadence: u64,
+    /// Type of the values.
+    #[arg(long = "type", value_enum, default_value_t = Element::F64)]
+    element: Element,
+    /// Ranks in this process, 4 unless given; under mpirun the number of its processes.
+    #[arg(long, value_name = "R")]
+    ranks: Option<usize>,
+    /// Steps between flushes.
+    #[arg(long, value_name = "W", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    window: u64,
+    /// The first step.
+    #[arg(long, value_name = "B", default_value_t = 0)]
+    start_step: u64,
+    /// Seal everything every so many steps.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: Option<u64>,
+    /// Seconds that a step takes: the run computes nothing and waits instead.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    step_seconds: f64,
+    /// The file.
+    #[arg(long, value_name = "F")]
+    out: PathBuf,
+    /// Put the new file in place of an existing one.
+    #[arg(long)]
+    replace: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Element {
+    /// 32-bit floats in [0, 1).
+    F32,
+    /// 64-bit floats in [0, 1).
+    F64,
+    /// 32-bit integers.
+    I32,
+    /// 64-bit integers.
+    I64,
+}
+
+impl Synth {
+    /// Runs the made-up simulation and prints what it wrote.
+    pub fn run(&self) -> Result<(), Failure> {
+        if !(self.step_seconds >= 0.0 && self.step_seconds.is_finite()) {
+            return Err(Failure::usage(format!("a step cannot take {} seconds", self.step_seconds)));
+        }
+        let bar = progress::bar(self.steps, "steps");
+        let report = ranks::run(self.ranks, 4, |comm| self.on_rank(comm, &bar))?;
+        bar.finish_and_clear();
+        let Some(report) = report else { return Ok(()) };
+        if self.json { output::print_json(&report) } else { output::print(&report.text()) }
+    }
+
+    fn set_name(&self, set: u32) -> String {
+        if self.sets == 1 { String::new() } else { format!("s{set}") }
+    }
+
+    /// This rank's points, which are the same in every set.
+    fn point_ids(&self, comm: &dyn Communicator) -> Vec<i64> {
+        let share = |rank: usize| u128::from(self.points) * rank as u128 / comm.size() as u128;
+        // No share is larger than the number of points, which the id of a point must hold anyway.
+        let bound = |rank| i64::try_from(share(rank)).unwrap_or(i64::MAX);
+        (bound(comm.rank())..bound(comm.rank() + 1)).collect()
+    }
+
+    fn probe_set(&self, name: String, ids: &[i64]) -> ProbeSet {
+        let points = ids.iter().map(|&id| Point::new(id, id as f64, 0.0, 0.0));
+        let set = ProbeSet::new(name).points(points).every(self.cadence);
+        (0..self.variables).fold(set, |set, variable| {
+            let name = format!("v{variable}");
+            set.variable(match self.element {
+                Element::F32 => Variable::f32(name),
+                Element::F64 => Variable::f64(name),
+                Element::I32 => Variable::i32(name),
+                Element::I64 => Variable::i64(name),
+            })
+        })
+    }
+
+    /// One rank's part; the report on rank 0.
+    fn on_rank(&self, comm: &dyn Communicator, bar: &ProgressBar) -> Result<Option<RunReport>, Failure> {
+        let start = Instant::now();
+        let ids = self.point_ids(comm);
+        let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
+        let mut builder = SeriesWriter::at(&self.out).window_steps(self.window).existing(existing);
+        for set in 0..self.sets {
+            builder = builder.set(self.probe_set(self.set_name(set), &ids));
+        }
+        let mut writer = builder.open(comm).map_err(Failure::failed)?;
+        let sets = (0..self.sets)
+            .map(|set| writer.set(&self.set_name(set)).ok_or_else(|| Failure::failed("a set has been lost")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut sampling = start.elapsed();
+        let mut rows = Rows::new(self.element, &ids, self.sets, self.variables);
+        let pace = Duration::from_secs_f64(self.step_seconds);
+        for step in self.start_step..self.start_step.saturating_add(self.steps) {
+            let step_start = Instant::now();
+            for (index, &set) in sets.iter().enumerate().filter(|_| step.is_multiple_of(self.cadence)) {
+                rows.fill(index, step);
+                sampling += rows.append(&mut writer, set, step)?;
+            }
+            if self.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
+                let checkpoint = Instant::now();
+                writer.checkpoint().map_err(Failure::failed)?;
+                sampling += checkpoint.elapsed();
+            }
+            if comm.rank() == 0 {
+                bar.inc(1);
+            }
+            std::thread::sleep(pace.saturating_sub(step_start.elapsed()));
+        }
+        let warnings = writer.warnings().to_vec();
+        let closing = Instant::now();
+        let statistics = writer.close().map_err(Failure::failed)?;
+        let seconds_sampling = (sampling + closing.elapsed()).as_secs_f64();
+        Ok((comm.rank() == 0).then(|| {
+            let run = Run {
+                file: &self.out,
+                points: self.points * u64::from(self.sets),
+                steps: self.steps,
+                ranks: comm.size(),
+                backend: comm.backend(),
+                seconds_total: start.elapsed().as_secs_f64(),
+                seconds_sampling,
+                warnings,
+            };
+            RunReport::new(run, &statistics)
+        }))
+    }
+}
+
+/// One row of a set, of whichever type: a buffer a variable.
+struct Rows {
+    /// Indexed by set, then variable; each as long as a row.
+    keys: Vec<Vec<Vec<SeriesKey>>>,
+    buffers: Buffers,
+}
+
+enum Buffers {
+    F32(Vec<Vec<f32>>),
+    F64(Vec<Vec<f64>>),
+    I32(Vec<Vec<i32>>),
+    I64(Vec<Vec<i64>>),
+}
+
+impl Rows {
+    fn new(element: Element, ids: &[i64], sets: u32, variables: u32) -> Self {
+        let of_set = |set| (0..variables).map(|variable| row_keys(set, ids, u64::from(variable), 1)).collect();
+        let keys = (0..u64::from(sets)).map(of_set).collect();
+        fn zeros<V: SynthValue>(variables: u32, length: usize) -> Vec<Vec<V>> {
+            (0..variables).map(|_| vec![V::default(); length]).collect()
+        }
+        let buffers = match element {
+            Element::F32 => Buffers::F32(zeros(variables, ids.len())),
+            Element::F64 => Buffers::F64(zeros(variables, ids.len())),
+            Element::I32 => Buffers::I32(zeros(variables, ids.len())),
+            Element::I64 => Buffers::I64(zeros(variables, ids.len())),
+        };
+        Self { keys, buffers }
+    }
+
+    /// Makes the values of a set's row.
+    fn fill(&mut self, set: usize, step: u64) {
+        fn each<V: SynthValue>(keys: &[Vec<SeriesKey>], buffers: &mut [Vec<V>], step: u64) {
+            for (keys, buffer) in keys.iter().zip(buffers) {
+                fill_row(keys, step, buffer);
+            }
+        }
+        let keys = &self.keys[set];
+        match &mut self.buffers {
+            Buffers::F32(buffers) => each(keys, buffers, step),
+            Buffers::F64(buffers) => each(keys, buffers, step),
+            Buffers::I32(buffers) => each(keys, buffers, step),
+            Buffers::I64(buffers) => each(keys, buffers, step),
+        }
+    }
+
+    /// Gives the row to the writer; returns how long that took.
+    fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64) -> Result<Duration, Failure> {
+        let row: Vec<Values<'_>> = match &self.buffers {
+            Buffers::F32(buffers) => buffers.iter().map(Values::from).collect(),
+            Buffers::F64(buffers) => buffers.iter().map(Values::from).collect(),
+            Buffers::I32(buffers) => buffers.iter().map(Values::from).collect(),
+            Buffers::I64(buffers) => buffers.iter().map(Values::from).collect(),
+        };
+        let start = Instant::now();
+        writer.append(set, step, step as f64 * STEP_SIMULATED_SECONDS, &row).map_err(Failure::failed)?;
+        Ok(start.elapsed())
+    }
+}

@@ -1,0 +1,95 @@
+//! How a command ends: the documented exit codes, and one clear line on standard error.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes, a contract with scripts: `afflux --help` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// Something could not be done.
+    Failed = 1,
+    /// The command was called wrongly.
+    Usage = 2,
+    /// The file is damaged.
+    Damaged = 3,
+    /// A check found differences.
+    Different = 4,
+}
+
+impl Code {
+    /// The code as a number, to travel between ranks.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        u32::from(self as u8)
+    }
+
+    /// The inverse of [`Code::number`]; what is unknown has failed.
+    #[must_use]
+    pub fn from_number(number: u32) -> Self {
+        [Self::Usage, Self::Damaged, Self::Different]
+            .into_iter()
+            .find(|code| code.number() == number)
+            .unwrap_or(Self::Failed)
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// Why a command did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What the process exits with.
+    pub code: Code,
+    /// What is said: what went wrong and what to do about it. Empty when the result on standard output says it all.
+    pub message: String,
+    /// Whether the reader of standard output has gone (`afflux export | head`): not an error, but there is no point in going on.
+    pub reader_gone: bool,
+}
+
+impl Failure {
+    fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), reader_gone: false }
+    }
+
+    /// Something could not be done.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self::new(Code::Failed, message)
+    }
+
+    /// The command was called wrongly.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    /// The file is damaged.
+    pub fn damaged(message: impl fmt::Display) -> Self {
+        Self::new(Code::Damaged, message)
+    }
+
+    /// A check found differences.
+    pub fn different(message: impl fmt::Display) -> Self {
+        Self::new(Code::Different, message)
+    }
+
+    /// The reader of standard output has gone.
+    pub fn reader_gone() -> Self {
+        Self { reader_gone: true, ..Self::new(Code::Failed, "") }
+    }
+
+    /// Says what there is to say on standard error and returns the exit code.
+    pub fn report(&self) -> ExitCode {
+        if self.reader_gone {
+            return ExitCode::SUCCESS;
+        }
+        if !self.message.is_empty() {
+            // Nobody is left to tell if standard error is gone too.
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("afflux: {}\n", self.message));
+        }
+        self.code.into()
+    }
+}
