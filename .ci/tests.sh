@@ -3,9 +3,7 @@
 #
 # Sourced by ./dev after steps.sh and setup.sh. Conventions that the crates follow:
 #   - a test too long for every run is `#[ignore = "long: ..."]` and runs with --full;
-#   - a program for several MPI ranks is an example (or a test without a harness) with required-features = ["mpi"].
-
-rank_counts=(1 2 3 4 7)
+#   - a test that needs several MPI ranks starts mpirun itself (crates/afflux-comm/tests/mpi.rs), built with the feature mpi.
 
 lint_steps() {
     step "fmt" 120 cargo fmt --all --check
@@ -36,41 +34,6 @@ cargo_test_steps() {
     fi
 }
 
-# Programs for several MPI ranks: the examples and tests whose manifest says required-features = ["mpi"], as lines
-# "package kind name".
-mpi_programs() {
-    awk '
-        function emit() { if (kind != "" && name != "" && needs_mpi) print package, kind, name }
-        FNR == 1 || /^\[/ { emit(); kind = ""; name = ""; needs_mpi = 0; section = $0 }
-        /^\[\[(example|test)\]\]/ { kind = $0; gsub(/[][]/, "", kind) }
-        /^name *=/ { split($0, parts, "\""); if (section == "[package]") package = parts[2]; else name = parts[2] }
-        /^required-features *=.*"mpi"/ { needs_mpi = 1 }
-        END { emit() }' crates/*/Cargo.toml apps/*/Cargo.toml
-}
-
-# mpi_executable PACKAGE KIND NAME: builds the program and prints its path.
-mpi_executable() {
-    timeout 1800 cargo test --locked --quiet -p "$1" --features mpi "--$2" "$3" --no-run --message-format=json \
-        2>>"$log_directory/mpi-build.log" </dev/null |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1
-}
-
-# mpi_steps_of openmpi|mpich COMPILER: every such program on every rank count, built for that MPI.
-mpi_steps_of() {
-    local mpi=$1 launcher package kind name executable ranks
-    launcher=$(mpi_launcher "$mpi")
-    while read -r package kind name; do
-        executable=$(MPICC=$2 CARGO_TARGET_DIR=$(mpi_target_directory "$mpi") mpi_executable "$package" "$kind" "$name") || true
-        if [ -z "$executable" ]; then
-            step "$mpi: build of $package $name" 10 bash -c 'tail -n 40 "$1"; false' _ "$log_directory/mpi-build.log"
-            continue
-        fi
-        for ranks in "${rank_counts[@]}"; do
-            step "$mpi: $package $name on $ranks" 300 "$launcher" -n "$ranks" "$executable"
-        done
-    done < <(mpi_programs)
-}
-
 # The bindings are generated for one MPI, and cargo does not see MPICC change: the second MPI has a directory of its own.
 mpi_target_directory() {
     if [ "$1" = mpich ] && [ -n "$openmpi_compiler" ]; then
@@ -80,14 +43,22 @@ mpi_target_directory() {
     fi
 }
 
+# `cargo test` of afflux-comm starts its conformance program under the mpirun that fits the build, on 1, 2, 3, 4 and 7 ranks. The
+# first MPI has had its turn in the whole workspace's tests; here is the second one's.
 mpi_steps() {
     if [ ${#mpi_feature_args[@]} -eq 0 ]; then
         skip "ranks under MPI" "there is no MPI, or AFFLUX_MPI=off"
-        return
+    elif [ -z "$openmpi_compiler" ]; then
+        skip "Open MPI" "not installed"
+    elif [ -z "$mpich_compiler" ]; then
+        skip "MPICH" "not installed"
+    else
+        local first_directory=$target_directory
+        export CARGO_TARGET_DIR
+        CARGO_TARGET_DIR=$(mpi_target_directory mpich)
+        MPICC=$mpich_compiler tests_of "ranks under MPICH" 2400 -p afflux-comm --features mpi
+        CARGO_TARGET_DIR=$first_directory
     fi
-    mkdir -p "$log_directory"
-    if [ -n "$openmpi_compiler" ]; then mpi_steps_of openmpi "$openmpi_compiler"; else skip "Open MPI" "not installed"; fi
-    if [ -n "$mpich_compiler" ]; then mpi_steps_of mpich "$mpich_compiler"; else skip "MPICH" "not installed"; fi
 }
 
 # Builds the command for each MPI there is, and sets what tests/e2e and tests/compat read:
@@ -116,14 +87,25 @@ end_to_end_steps() {
     done
 }
 
+# Files of the command in h5py, netCDF4, both engines of xarray, ncdump, h5dump and the CF checker.
 compat_steps() {
-    if ! [ -f tests/compat/requirements.txt ]; then
-        skip "h5py, xarray, ncdump" "tests/compat is not there"
-    elif ! setup_python; then
-        step "python environment" 10 false
-    else
-        step "h5py, xarray, ncdump" 1200 .venv/bin/python -m pytest -q -p no:cacheprovider tests/compat
+    if ! setup_python; then
+        step "python environment" 10 tail -n 20 "$log_directory/venv.log"
+        step "other readers" 10 false
+        return
     fi
+    local directory=$target_directory/compat file
+    rm -rf "$directory"
+    mkdir -p "$directory"
+    step "files to read: demo" 300 "$AFFLUX" demo "$directory/demo"
+    step "files to read: one row" 60 "$AFFLUX" synth --points 3 --steps 1 --variables 1 --out "$directory/one-row.nc"
+    step "files to read: f32" 60 "$AFFLUX" synth --points 37 --steps 173 --variables 3 --type f32 --ranks 3 --window 20 \
+        --out "$directory/f32.nc"
+    step "files to read: three sets" 60 "$AFFLUX" synth --points 25 --steps 90 --variables 2 --sets 3 --cadence 4 --ranks 2 \
+        --out "$directory/three-sets.nc"
+    for file in "$directory/demo/run.nc" "$directory"/*.nc; do
+        step "other readers: $(basename "$file" .nc)" 600 .venv/bin/python tests/compat/check_file.py "$file"
+    done
 }
 
 full_steps() {

@@ -57,6 +57,7 @@ const RAW_FILE_CALLS: &[&str] = &[
 const PAST_STORAGE: &[(&str, &str)] = &[
     ("crates/afflux-container/src/reader.rs", "reads a finished or live file by name, as any other reader does"),
     ("crates/afflux-container/src/reader/raw.rs", "the same, through HDF5's stock driver"),
+    ("crates/afflux-container/src/reader/heap.rs", "the same, for the names in the global heap"),
     ("crates/afflux-series/src/points.rs", "a list of stations is a text of the user's, not sample data"),
 ];
 
