@@ -1,0 +1,95 @@
+//! The corpus of the tests, carried out by MPI ranks: written by the oracle and by every path, compared, and read back.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, ReadOptions, WriteOptions, oracle};
+use afflux_comm::Communicator;
+use afflux_comm::mpi::MpiWorld;
+use afflux_storage::{OpenMode, PosixStorage, Storage, StorageFileExt};
+
+use crate::common::{SENTINEL, Workload, corpus, end, expected, payload};
+
+const SETUPS: [(Path, Holes, &[(&str, &str)]); 5] = [
+    (Path::Auto, Holes::Forbidden, &[]),
+    (Path::Independent, Holes::Forbidden, &[]),
+    (Path::TwoPhase, Holes::Forbidden, &[]),
+    (Path::TwoPhase, Holes::Forbidden, &[("cb_buffer_size", "997"), ("cb_nodes", "2")]),
+    (Path::TwoPhase, Holes::Fill { gap_bytes_max: 16 }, &[("cb_buffer_size", "8192"), ("striping_unit", "512")]),
+];
+
+/// Returns 1 on a rank that found a difference; the launcher makes that the exit code of the job.
+pub fn main() -> ExitCode {
+    let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
+    let world = match MpiWorld::init() {
+        Ok(world) => world,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let comm = world.communicator().expect("a duplicate of the world");
+    let path = directory.join("afflux-oracle-mpi.tmp");
+    let workloads = corpus(comm.size());
+    let mut differences = 0;
+    for workload in &workloads {
+        // The oracle itself is the first to be checked.
+        differences += check(&comm, &path, workload, None);
+        for setup in &SETUPS {
+            differences += check(&comm, &path, workload, Some(setup));
+        }
+    }
+    if comm.rank() == 0 {
+        println!(
+            "{differences} differences in {} workloads on {} ranks, {}",
+            workloads.len(),
+            comm.size(),
+            afflux_comm::mpi::library_version()
+        );
+    }
+    if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Collective: writes the workload (by the oracle without a setup), compares the file on rank 0 and reads it back.
+/// Returns the number of differences that this rank saw.
+fn check(
+    comm: &dyn Communicator,
+    path: &std::path::Path,
+    workload: &Workload,
+    setup: Option<&(Path, Holes, &[(&str, &str)])>,
+) -> u32 {
+    let storage = PosixStorage::new();
+    let length = usize::try_from(end(workload)).expect("small") + 50;
+    if comm.rank() == 0 {
+        let file = storage.open(path, OpenMode::CreateNew).expect("a new file");
+        file.write_all_at(&vec![SENTINEL; length], 0).expect("write");
+    }
+    comm.barrier().expect("barrier");
+    let file = storage.open(path, OpenMode::ReadWrite).expect("open");
+    let own = &workload.ranks[comm.rank()];
+    let data = payload(own);
+    let mut differences = 0;
+    if let Some((choice, holes, hints)) = setup {
+        let hints = Hints::from_pairs(hints.iter().copied()).expect("hints");
+        let shared = CollectiveFile::new(comm, file, hints).expect("new");
+        let options = WriteOptions { path: *choice, holes: *holes };
+        shared.write_all(own, &[&data], &options, Part::none()).expect("write_all");
+        let neighbour = &workload.ranks[(comm.rank() + 1) % comm.size()];
+        let mut back = vec![0; usize::try_from(neighbour.bytes()).expect("small")];
+        let mut buffers: Vec<&mut [u8]> = back.chunks_mut(99).collect();
+        shared.read_all(neighbour, &mut buffers, &ReadOptions { path: *choice }, Part::none()).expect("read_all");
+        differences += u32::from(back != payload(neighbour));
+    } else {
+        oracle::write_all(comm, &*file, own, &[&data]).expect("oracle");
+    }
+    comm.barrier().expect("barrier");
+    if comm.rank() == 0 {
+        differences += u32::from(std::fs::read(path).expect("read") != expected(workload, length));
+        storage.remove(path).expect("remove");
+    }
+    if differences > 0 {
+        eprintln!("rank {}: {} differs with {setup:?}", comm.rank(), workload.name);
+    }
+    comm.barrier().expect("barrier");
+    differences
+}

@@ -1,0 +1,189 @@
+//! What an access costs: synchronising calls, messages, file calls and work, counted rather than timed.
+
+mod common;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path as FilePath;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, Work, WriteOptions};
+use afflux_comm::{CommError, Communicator, NodeMap, Received, Reduce, threads};
+use afflux_plan::Extents;
+use afflux_storage::{CountingStorage, Counts, MemoryStorage, OpenMode, Storage};
+use common::{Workload, dealt, payload};
+
+type Calls = Rc<RefCell<BTreeMap<&'static str, u64>>>;
+
+/// Counts the collective calls that pass through it and its duplicates.
+struct CountingComm {
+    inner: Box<dyn Communicator>,
+    calls: Calls,
+}
+
+impl CountingComm {
+    fn count(&self, call: &'static str) -> &dyn Communicator {
+        *self.calls.borrow_mut().entry(call).or_default() += 1;
+        &*self.inner
+    }
+}
+
+impl Communicator for CountingComm {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+    fn backend(&self) -> &'static str {
+        self.inner.backend()
+    }
+    fn barrier(&self) -> Result<(), CommError> {
+        self.count("barrier").barrier()
+    }
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
+        self.count("broadcast").broadcast(root, bytes)
+    }
+    fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
+        self.count("all_reduce").all_reduce(elements)
+    }
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+        self.count("all_gather").all_gather(bytes)
+    }
+    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
+        self.count("gather").gather(root, bytes)
+    }
+    fn scatter(&self, root: usize, messages: &[Vec<u8>]) -> Result<Vec<u8>, CommError> {
+        self.count("scatter").scatter(root, messages)
+    }
+    fn exclusive_sum(&self, value: u64) -> Result<u64, CommError> {
+        self.count("exclusive_sum").exclusive_sum(value)
+    }
+    fn sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError> {
+        self.count("sparse_exchange").sparse_exchange(sends)
+    }
+    fn exchange(&self, sends: &[(usize, &[&[u8]])], receives: &mut [(usize, &mut [u8])]) -> Result<(), CommError> {
+        self.count("exchange").exchange(sends, receives)
+    }
+    fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
+        Ok(Box::new(Self { inner: self.inner.duplicate()?, calls: Rc::clone(&self.calls) }))
+    }
+    fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
+        self.inner.split(color, key)
+    }
+    fn nodes(&self) -> &NodeMap {
+        self.inner.nodes()
+    }
+}
+
+/// Writes the workload once: each rank's collective calls and work, and the file calls of all.
+fn run(
+    workload: &Workload,
+    options: WriteOptions,
+    hints: &[(&str, &str)],
+) -> (Vec<(Vec<(&'static str, u64)>, Work)>, Counts) {
+    let storage = CountingStorage::new(Arc::new(MemoryStorage::new()));
+    storage.open(FilePath::new("f"), OpenMode::CreateNew).unwrap();
+    let hints = Hints::from_pairs(hints.iter().copied()).unwrap();
+    let reports = threads::run(workload.ranks.len(), |comm| {
+        let calls = Calls::default();
+        let own = &workload.ranks[comm.rank()];
+        let comm = CountingComm { inner: comm.duplicate().unwrap(), calls: Rc::clone(&calls) };
+        let file = storage.open(FilePath::new("f"), OpenMode::ReadWrite).unwrap();
+        let shared = CollectiveFile::new(&comm, file, hints.clone()).unwrap();
+        calls.borrow_mut().clear();
+        let report = shared.write_all(own, &[&payload(own)], &options, Part::none()).unwrap();
+        let calls = calls.borrow().iter().map(|(&call, &count)| (call, count)).collect();
+        (calls, report.work)
+    });
+    (reports, storage.total())
+}
+
+fn with(path: Path) -> WriteOptions {
+    WriteOptions { path, ..WriteOptions::default() }
+}
+
+#[test]
+fn an_independent_write_costs_one_reduction() {
+    let workload = dealt("rows", 4, (0..40).map(|k| (0, 400, usize::try_from(k).unwrap())));
+    let (reports, counts) = run(&workload, with(Path::Independent), &[]);
+    for (calls, _) in &reports {
+        assert_eq!(calls, &[("all_reduce", 1)]);
+    }
+    assert_eq!(counts.writes, 40);
+}
+
+#[test]
+fn a_two_phase_write_of_one_round_costs_four_calls_and_one_write_an_aggregator() {
+    let workload = dealt("rows", 4, (0..4000).map(|k| (0, 100, usize::try_from(k).unwrap())));
+    let (reports, counts) = run(&workload, with(Path::TwoPhase), &[]);
+    for (calls, work) in &reports {
+        assert_eq!(calls, &[("all_reduce", 2), ("exchange", 1), ("sparse_exchange", 1)]);
+        assert!(
+            work.description_bytes <= 3 * 24,
+            "a regular access travels as a few bytes: {}",
+            work.description_bytes
+        );
+        assert_eq!(work.messages, 3, "what a rank asks of itself does not travel");
+    }
+    assert_eq!((counts.writes, counts.write_bytes, counts.reads), (4, 400_000, 0));
+}
+
+/// CASES E2: one block a rank makes no needless exchange.
+#[test]
+fn e2_one_block_a_rank_exchanges_nothing() {
+    let workload = dealt("blocks", 4, (0..4).map(|k| (0, 100_000, usize::try_from(k).unwrap())));
+    let (reports, counts) = run(&workload, with(Path::Auto), &[]);
+    for (calls, work) in &reports {
+        assert_eq!(calls, &[("all_reduce", 2)]);
+        assert_eq!(work.messages, 0);
+    }
+    assert_eq!(counts.writes, 4);
+}
+
+#[test]
+fn touching_pieces_are_written_in_one_call_and_holes_never() {
+    let workload = dealt("holes", 2, (0..100).map(|k| (u64::from(k % 10 == 0) * 7, 50, usize::try_from(k).unwrap())));
+    let (_, counts) = run(&workload, with(Path::TwoPhase), &[("cb_nodes", "1")]);
+    assert_eq!((counts.writes, counts.write_bytes, counts.reads), (10, 5000, 0));
+    let fill = WriteOptions { path: Path::TwoPhase, holes: Holes::Fill { gap_bytes_max: 7 } };
+    let (_, counts) = run(&workload, fill, &[("cb_nodes", "1")]);
+    assert_eq!((counts.writes, counts.write_bytes, counts.reads.min(1)), (1, 5000 + 9 * 7, 1));
+}
+
+/// CASES E13.
+#[test]
+fn e13_work_is_linear_in_the_pieces() {
+    for pieces in [2_000_u64, 180_000] {
+        let ranks = 4;
+        let lengths = (0..pieces * ranks).map(|k| (0, 1 + k * 7 % 13, usize::try_from(k % ranks).unwrap()));
+        let workload = dealt("many", 4, lengths);
+        let bytes: u64 = workload.ranks.iter().map(Extents::bytes).sum();
+        let (reports, counts) = run(&workload, with(Path::Auto), &[]);
+        let merged: u64 = reports.iter().map(|(_, work)| work.merged_pieces).sum();
+        assert!((pieces * ranks..=pieces * ranks + 3).contains(&merged), "pieces are cut at three borders at most");
+        assert_eq!((counts.writes, counts.write_bytes), (4, bytes));
+        let described: u64 = reports.iter().map(|(_, work)| work.description_bytes).sum();
+        assert!(described <= 4 * pieces * ranks, "{described} bytes describe {} pieces", pieces * ranks);
+    }
+}
+
+#[test]
+fn an_access_of_mostly_holes_does_not_loop_through_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sparse");
+    let storage = afflux_storage::PosixStorage::new();
+    storage.open(&path, OpenMode::CreateNew).unwrap();
+    let reports = threads::run(2, |comm| {
+        let file = storage.open(&path, OpenMode::ReadWrite).unwrap();
+        let shared = CollectiveFile::new(&comm, file, Hints::default()).unwrap();
+        let mut own = Extents::new();
+        own.push(comm.rank() as u64 * 8, 8);
+        own.push((1 << 42) + comm.rank() as u64 * 8, 8);
+        shared.write_all(&own, &[&[1; 16]], &with(Path::TwoPhase), Part::none()).unwrap()
+    });
+    for report in reports {
+        assert_eq!(report.explanation.method.1, "the access is too sparse for bounded rounds");
+    }
+}
