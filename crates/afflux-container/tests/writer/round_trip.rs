@@ -181,3 +181,22 @@ fn names_that_cannot_be_are_refused_in_words() {
     assert!(matches!(refuse(&|spec| spec.sets.clear()), SpecError::BadShape { .. }));
     assert!(matches!(refuse(&|spec| spec.sets[0].points.ids[1] = 0), SpecError::BadShape { .. }));
 }
+
+/// CASES M7.
+#[test]
+fn many_small_sets_share_the_writes_of_a_seal() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let mut spec = two_sets();
+    spec.sets =
+        (0..345).map(|number| set(&format!("s{number}"), 1, vec![variable("v", ElementType::F64, None)])).collect();
+    let mut writer = ContainerWriter::create(Arc::new(PosixStorage), &path, &spec, Existing::Refuse).unwrap();
+    let mut engine = Engine::new(spec.clone());
+    engine.flush(&mut writer, &[2; 345]);
+    let before = writer.counters().total().writes;
+    engine.flush(&mut writer, &[3; 345]);
+    let writes = writer.counters().total().writes - before;
+    assert!(writes < 20, "{writes} writes for a seal that adds a row to each of 345 sets");
+    writer.close().unwrap();
+    assert_eq!(check_plainly(&path, &spec, &[3; 345]).unwrap(), vec![vec![3; 3]; 345]);
+}
