@@ -11,7 +11,8 @@ use std::sync::Arc;
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
 use afflux_plan::{
-    AccessSummary, AggregatorLayout, ByteRange, Explanation, Extents, FileDomains, Method, Partition, choose_method,
+    AccessSummary, AggregatorLayout, ByteRange, Explanation, Extents, FileDomains, INDEPENDENT_READ_PIECE_BYTES_MIN,
+    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, choose_method,
 };
 use afflux_storage::StorageFile;
 
@@ -225,9 +226,9 @@ impl CollectiveFile {
     /// Collective, unless the path asked for needs no agreement.
     fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
         let explain = |method, access, domains| Explanation::new(method, access, domains, &self.layout);
-        let toggle = match request.operation {
-            IoOperation::Read => self.hints.collective_read,
-            IoOperation::Write => self.hints.collective_write,
+        let (toggle, piece_bytes_min) = match request.operation {
+            IoOperation::Read => (self.hints.collective_read, INDEPENDENT_READ_PIECE_BYTES_MIN),
+            IoOperation::Write => (self.hints.collective_write, INDEPENDENT_WRITE_PIECE_BYTES_MIN),
         };
         let independent = match (request.path, toggle) {
             (Path::Independent, _) => Some("asked for"),
@@ -244,7 +245,7 @@ impl CollectiveFile {
         let mut method = match (request.path, toggle) {
             (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
             (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
-            _ => choose_method(&access),
+            _ => choose_method(&access, piece_bytes_min),
         };
         let mut domains = None;
         if method.0 == Method::TwoPhase {

@@ -14,6 +14,8 @@ use afflux_plan::Extents;
 use afflux_storage::{CountingStorage, Counts, MemoryStorage, OpenMode, Storage};
 use common::{Workload, dealt, payload};
 
+/// One rank's collective calls by name, and its work.
+type RankCost = (Vec<(&'static str, u64)>, Work);
 type Calls = Rc<RefCell<BTreeMap<&'static str, u64>>>;
 
 /// Counts the collective calls that pass through it and its duplicates.
@@ -78,11 +80,7 @@ impl Communicator for CountingComm {
 }
 
 /// Writes the workload once: each rank's collective calls and work, and the file calls of all.
-fn run(
-    workload: &Workload,
-    options: WriteOptions,
-    hints: &[(&str, &str)],
-) -> (Vec<(Vec<(&'static str, u64)>, Work)>, Counts) {
+fn run(workload: &Workload, options: WriteOptions, hints: &[(&str, &str)]) -> (Vec<RankCost>, Counts) {
     let storage = CountingStorage::new(Arc::new(MemoryStorage::new()));
     storage.open(FilePath::new("f"), OpenMode::CreateNew).unwrap();
     let hints = Hints::from_pairs(hints.iter().copied()).unwrap();

@@ -6,9 +6,13 @@ use std::fmt;
 
 use crate::{AggregatorIndex, AggregatorLayout, ByteRange, FileDomains};
 
-/// From this mean length of a piece on, an exchange no longer pays: one write call costs about as much as copying this
-/// many bytes once more (measured on one node; see the table in `afflux-collective`).
-pub const INDEPENDENT_PIECE_BYTES_MIN: u64 = 4096;
+/// From this mean length of a piece on, ranks write their own pieces: see the table at the head of `afflux-collective`.
+/// Local file systems let one writer into a file at a time, so that interleaved short writes of several ranks cost about
+/// 8 microseconds each (on a disk; in tmpfs the two paths meet at 2 to 4 KiB already, but lose less by an exchange).
+pub const INDEPENDENT_WRITE_PIECE_BYTES_MIN: u64 = 32 << 10;
+
+/// The same for reads, which do not exclude one another: a read call costs about as much as copying these bytes once more.
+pub const INDEPENDENT_READ_PIECE_BYTES_MIN: u64 = 2 << 10;
 
 /// How bytes reach the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +47,14 @@ pub struct AccessSummary {
     pub active_ranks: u64,
 }
 
-/// Chooses the method by mean piece length and number of active ranks; the second part says why.
+/// Chooses the method by mean piece length (independent from `independent_piece_bytes_min` on) and number of active ranks;
+/// the second part says why.
 #[must_use]
-pub fn choose_method(access: &AccessSummary) -> (Method, &'static str) {
+pub fn choose_method(access: &AccessSummary, independent_piece_bytes_min: u64) -> (Method, &'static str) {
     if access.active_ranks <= 1 {
         return (Method::Independent, "at most one rank has something to move");
     }
-    if access.bytes / access.piece_count.max(1) >= INDEPENDENT_PIECE_BYTES_MIN {
+    if access.bytes / access.piece_count.max(1) >= independent_piece_bytes_min {
         return (Method::Independent, "the pieces are long enough to be moved one by one");
     }
     if access.piece_count <= access.active_ranks {
@@ -103,5 +108,29 @@ impl fmt::Display for Explanation {
             writeln!(f, "rounds       {}", domains.round_count())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_follows_piece_length_and_activity() {
+        let access = |piece_bytes: u64, piece_count: u64, active_ranks| AccessSummary {
+            range: ByteRange::new(0, piece_bytes * piece_count),
+            bytes: piece_bytes * piece_count,
+            piece_count,
+            span_bytes: active_ranks * piece_bytes * piece_count,
+            active_ranks,
+        };
+        let writes = |access| choose_method(&access, INDEPENDENT_WRITE_PIECE_BYTES_MIN).0;
+        assert_eq!(writes(access(400, 65_536, 4)), Method::TwoPhase);
+        assert_eq!(writes(access(16 << 10, 1000, 4)), Method::TwoPhase);
+        assert_eq!(writes(access(100_000, 260, 4)), Method::Independent);
+        assert_eq!(writes(access(400, 65_536, 1)), Method::Independent);
+        assert_eq!(writes(access(400, 4, 4)), Method::Independent);
+        assert_eq!(writes(AccessSummary::default()), Method::Independent);
+        assert_eq!(choose_method(&access(4096, 1000, 4), INDEPENDENT_READ_PIECE_BYTES_MIN).0, Method::Independent);
     }
 }

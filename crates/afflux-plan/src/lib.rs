@@ -17,7 +17,10 @@ mod sends;
 pub mod wire;
 
 pub use cover::{Coverage, Overlap, cover};
-pub use decide::{AccessSummary, Explanation, INDEPENDENT_PIECE_BYTES_MIN, Method, choose_method};
+pub use decide::{
+    AccessSummary, Explanation, INDEPENDENT_READ_PIECE_BYTES_MIN, INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method,
+    choose_method,
+};
 pub use domains::{FileDomains, Partition};
 pub use extents::{Extents, PayloadIndex, Run};
 pub use layout::AggregatorLayout;
