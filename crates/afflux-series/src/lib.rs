@@ -1,1 +1,36 @@
 //! Probe sets, windows, transposition, and the writer that keeps every step exactly once.
+//!
+//! The path of a row: [`SeriesWriter::append`] copies it into the window (step-major, per rank); when the window is full, a flush
+//! grows the file by columns of chunks (rank 0, through `afflux-container`), transposes the window into the chunks' blocks,
+//! writes them collectively (`afflux-collective`) and seals them. This crate knows steps, points and states; it names neither
+//! MPI nor HDF5, and moves no byte to storage itself.
+
+mod builder;
+mod error;
+mod flush;
+mod local_set;
+mod points;
+mod probe_set;
+mod registry;
+mod schedule;
+pub mod state;
+mod statistics;
+mod transpose;
+mod variable;
+mod window;
+mod wire;
+mod writer;
+
+pub use builder::{Existing, SeriesBuilder};
+pub use error::{AppendError, FlushError, OpenError};
+pub use points::{Point, PointGrid, StationsError, parse_stations, read_stations};
+pub use probe_set::{Duplicates, Orphans, ProbeSet};
+pub use statistics::{PhaseSeconds, Statistics};
+pub use variable::{Values, Variable};
+pub use writer::{Appended, SeriesWriter, SetId};
+
+/// A step of the simulation: the integer that, with a point's id, addresses a sample.
+pub type Step = u64;
+
+const _: () =
+    assert!(cfg!(target_endian = "little"), "samples are written as they lie in memory, and the file is little-endian");

@@ -76,9 +76,10 @@ impl PointGrid {
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let [nx, ny, nz] = self.counts;
         let at = |axis: usize, index: u64| self.origin[axis] + self.spacing[axis] * index as f64;
-        (0..nx).flat_map(move |i| (0..ny).flat_map(move |j| (0..nz).map(move |k| [i, j, k]))).zip(self.first_id..).map(
-            move |([i, j, k], id)| Point::new(id, at(0, i), at(1, j), at(2, k)),
-        )
+        (0..nx)
+            .flat_map(move |i| (0..ny).flat_map(move |j| (0..nz).map(move |k| [i, j, k])))
+            .zip(self.first_id..)
+            .map(move |([i, j, k], id)| Point::new(id, at(0, i), at(1, j), at(2, k)))
     }
 }
 
@@ -126,9 +127,11 @@ pub fn parse_stations(text: &str) -> Result<Vec<Point>, StationsError> {
         }
         let mut xyz = [0.0; 3];
         for (value, field) in xyz.iter_mut().zip(coordinates) {
-            *value = field.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| {
-                StationsError::Line { line, problem: format!("`{field}` is not a finite number") }
-            })?;
+            *value = field
+                .parse()
+                .ok()
+                .filter(|number: &f64| number.is_finite())
+                .ok_or_else(|| StationsError::Line { line, problem: format!("`{field}` is not a finite number") })?;
         }
         let id = i64::try_from(points.len()).expect("fewer stations than 2^63");
         points.push(Point::new(id, xyz[0], xyz[1], xyz[2]).named(*name));

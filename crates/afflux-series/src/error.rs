@@ -1,0 +1,203 @@
+//! What can go wrong: one enum a verb. Where a rank fails alone, it returns its own error and the others return
+//! `Elsewhere` with the rank and its message, from the same call.
+
+use afflux_comm::CommError;
+use afflux_container::{ElementType, WriteError};
+
+use crate::Step;
+
+/// Why a writer could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A setting cannot be.
+    #[error("{0}")]
+    Settings(String),
+    /// The points of a set cannot be.
+    #[error("set `{set}`: {problem}")]
+    Points {
+        /// Name of the set.
+        set: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// Ranks described different files.
+    #[error("ranks 0 and {rank} describe different files: {difference}")]
+    Disagree {
+        /// The lowest rank that differs from rank 0.
+        rank: usize,
+        /// What differs.
+        difference: String,
+    },
+    /// The file could not be created.
+    #[error(transparent)]
+    Create(#[from] afflux_container::CreateError),
+    /// The created file could not be opened on a rank.
+    #[error("cannot open {path} on rank {rank}: {message}; is the directory shared by all nodes?")]
+    Reach {
+        /// The file.
+        path: String,
+        /// The lowest rank that failed.
+        rank: usize,
+        /// What the system said.
+        message: String,
+    },
+    /// The collective engine refused.
+    #[error(transparent)]
+    Collective(#[from] afflux_collective::CollectiveError),
+    /// Another rank failed.
+    #[error("{message} (rank {rank})")]
+    Elsewhere {
+        /// The rank that failed.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
+    /// Messages between ranks failed.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+}
+
+/// Why rows in memory could not be brought into the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlushError {
+    /// Ranks hold different rows.
+    #[error(
+        "ranks disagree about the rows of set `{set}`: rank 0 has {expected}, rank {rank} has {found}; every rank appends every due step"
+    )]
+    Disagree {
+        /// Name of the set.
+        set: String,
+        /// The rank that differs.
+        rank: usize,
+        /// Rows on rank 0.
+        expected: u64,
+        /// Rows on this rank.
+        found: u64,
+    },
+    /// A set misses a due row.
+    #[error(
+        "set `{set}` has no row for step {step}, which was due before step {flush_step}: append every due step of every set"
+    )]
+    RowMissing {
+        /// Name of the set.
+        set: String,
+        /// The missing step.
+        step: Step,
+        /// The step up to which rows were to be flushed.
+        flush_step: Step,
+    },
+    /// The file could not be grown, sealed or closed.
+    #[error(transparent)]
+    Container(#[from] WriteError),
+    /// The bytes could not be written.
+    #[error(transparent)]
+    Collective(#[from] afflux_collective::CollectiveError),
+    /// Another rank failed.
+    #[error("{message} (rank {rank})")]
+    Elsewhere {
+        /// The rank that failed.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
+    /// Messages between ranks failed.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// An earlier call failed; nothing has been written since.
+    #[error("the writer failed earlier and writes no more: {first_cause}")]
+    Failed {
+        /// The first cause.
+        first_cause: String,
+    },
+}
+
+/// Why a row was not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// There is no such set or patch.
+    #[error("there is no {what} {index}; there are {count}")]
+    Unknown {
+        /// `set` or `patch`.
+        what: &'static str,
+        /// What was asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The row has too few or too many variables.
+    #[error("set `{set}` has {expected} variables, the row has {found}")]
+    VariableCount {
+        /// Name of the set.
+        set: String,
+        /// Variables of the set.
+        expected: usize,
+        /// Slices given.
+        found: usize,
+    },
+    /// A slice has another type than its variable.
+    #[error("variable `{variable}` holds {expected:?} values, the row gives {found:?}")]
+    Type {
+        /// The variable.
+        variable: String,
+        /// Its type.
+        expected: ElementType,
+        /// The slice's.
+        found: ElementType,
+    },
+    /// A slice is too long or too short.
+    #[error(
+        "variable `{variable}` takes {expected} values a row (points of this rank x components), the row gives {found}"
+    )]
+    Length {
+        /// The variable.
+        variable: String,
+        /// Values expected.
+        expected: usize,
+        /// Values given.
+        found: usize,
+    },
+    /// Steps must ascend.
+    #[error("step {step} of set `{set}` comes after step {last}: steps ascend, and each is appended once")]
+    StepOrder {
+        /// Name of the set.
+        set: String,
+        /// The step given.
+        step: Step,
+        /// The last step of the writer.
+        last: Step,
+    },
+    /// A due step was left out.
+    #[error("set `{set}`: step {step} leaves a hole, step {expected} is due before it")]
+    Hole {
+        /// Name of the set.
+        set: String,
+        /// The step given.
+        step: Step,
+        /// The step that is due.
+        expected: Step,
+    },
+    /// A patch was left out or given twice.
+    #[error("set `{set}`, step {step}: {problem}")]
+    Patches {
+        /// Name of the set.
+        set: String,
+        /// The step.
+        step: Step,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The time is not a number.
+    #[error("the time of step {step} is {time}; give a finite one")]
+    Time {
+        /// The step.
+        step: Step,
+        /// The time given.
+        time: f64,
+    },
+    /// The row made a flush due, and that failed.
+    #[error(transparent)]
+    Flush(#[from] FlushError),
+}

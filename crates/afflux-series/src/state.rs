@@ -1,0 +1,129 @@
+//! The state machine of a writer, as one table.
+//!
+//! Cao and Luo's automaton of the aggregated buffer (append, flush, load balance, restart), made complete. A rank's rows are
+//! in a [`RowState`] of that rank's own; the writer as a whole is in one [`WriterState`], the same on all ranks between
+//! collective calls. Nothing here acts: the writer asks [`WriterState::after`] and [`RowState::of`] and does what they say.
+
+use crate::Step;
+
+/// What a rank does with the rows it is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowState {
+    /// Rows go into the window.
+    Filling,
+    /// The run repeats steps up to `watermark`, which the file holds already: rows up to there are not written again.
+    Replaying {
+        /// The last sealed step when the file was resumed.
+        watermark: Step,
+    },
+}
+
+impl RowState {
+    /// The state for a row of `step`: replaying ends with the first step behind the watermark.
+    #[must_use]
+    pub fn of(self, step: Step) -> Self {
+        match self {
+            Self::Replaying { watermark } if step <= watermark => self,
+            Self::Replaying { .. } | Self::Filling => Self::Filling,
+        }
+    }
+}
+
+/// What the writer as a whole is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WriterState {
+    /// Rows may be appended.
+    Open,
+    /// A window is on its way to the file.
+    Flushing,
+    /// Points are changing owners.
+    Rebalancing,
+    /// The file is closed.
+    Closed,
+    /// Something failed; nothing more is written, and every call names the first cause.
+    Failed,
+}
+
+/// What can happen to a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A row arrives.
+    Append,
+    /// A flush begins: the window is full, or a checkpoint, rebalance or close needs an empty one.
+    FlushBegins,
+    /// The window is in the file and sealed.
+    FlushEnds,
+    /// Owners begin to change (behind a flush).
+    RebalanceBegins,
+    /// Owners have changed.
+    RebalanceEnds,
+    /// The file has been closed (behind a flush).
+    Close,
+    /// A call failed, on whichever rank.
+    Failure,
+}
+
+impl WriterState {
+    /// Every state, for tables and tests.
+    pub const ALL: [Self; 5] = [Self::Open, Self::Flushing, Self::Rebalancing, Self::Closed, Self::Failed];
+
+    /// The state after `event`; `None` where the event cannot happen (the caller's call is refused).
+    ///
+    /// | | append | flush begins | flush ends | rebalance begins | ends | close | failure |
+    /// |---|---|---|---|---|---|---|---|
+    /// | Open | Open | Flushing | - | Rebalancing | - | Closed | Failed |
+    /// | Flushing | Flushing | - | Open | - | - | - | Failed |
+    /// | Rebalancing | - | - | - | - | Open | - | Failed |
+    /// | Closed | - | - | - | - | - | - | - |
+    /// | Failed | - | - | - | - | - | Closed | Failed |
+    ///
+    /// An append while a window is flushed goes into the second window (flushing in the background); closing a failed writer
+    /// releases what it holds and seals nothing.
+    #[must_use]
+    pub fn after(self, event: Event) -> Option<Self> {
+        match (self, event) {
+            (Self::Open, Event::Append)
+            | (Self::Flushing, Event::FlushEnds)
+            | (Self::Rebalancing, Event::RebalanceEnds) => Some(Self::Open),
+            (Self::Open, Event::FlushBegins) | (Self::Flushing, Event::Append) => Some(Self::Flushing),
+            (Self::Open, Event::RebalanceBegins) => Some(Self::Rebalancing),
+            (Self::Open | Self::Failed, Event::Close) => Some(Self::Closed),
+            (Self::Open | Self::Flushing | Self::Rebalancing | Self::Failed, Event::Failure) => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Event::{Append, Close, Failure, FlushBegins, FlushEnds, RebalanceBegins, RebalanceEnds};
+    use super::WriterState::{Closed, Failed, Flushing, Open, Rebalancing};
+    use super::*;
+
+    #[test]
+    fn every_transition_is_as_the_table_says() {
+        let events = [Append, FlushBegins, FlushEnds, RebalanceBegins, RebalanceEnds, Close, Failure];
+        let table = [
+            (Open, [Some(Open), Some(Flushing), None, Some(Rebalancing), None, Some(Closed), Some(Failed)]),
+            (Flushing, [Some(Flushing), None, Some(Open), None, None, None, Some(Failed)]),
+            (Rebalancing, [None, None, None, None, Some(Open), None, Some(Failed)]),
+            (Closed, [None; 7]),
+            (Failed, [None, None, None, None, None, Some(Closed), Some(Failed)]),
+        ];
+        assert_eq!(table.map(|(state, _)| state), WriterState::ALL);
+        for (state, row) in table {
+            for (event, expected) in events.into_iter().zip(row) {
+                assert_eq!(state.after(event), expected, "{state:?} on {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn replaying_ends_behind_the_watermark() {
+        let replaying = RowState::Replaying { watermark: 9 };
+        assert_eq!(replaying.of(0), replaying);
+        assert_eq!(replaying.of(9), replaying);
+        assert_eq!(replaying.of(10), RowState::Filling);
+        assert_eq!(RowState::Filling.of(3), RowState::Filling);
+    }
+}

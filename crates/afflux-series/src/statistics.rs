@@ -1,0 +1,49 @@
+//! What a run of the writer cost.
+
+/// Wall seconds by phase, on this rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PhaseSeconds {
+    /// Registration, creation and opening of the file.
+    pub create: f64,
+    /// Transposition of windows into blocks, checksums included.
+    pub transpose: f64,
+    /// Messages: addresses of new chunks, exchange with aggregators, verdicts; waiting for other ranks shows here.
+    pub exchange: f64,
+    /// Writing the bytes.
+    pub write: f64,
+    /// Growing the file and sealing (rank 0 calls HDF5; elsewhere 0).
+    pub seal: f64,
+    /// The last flush excluded, closing the file.
+    pub close: f64,
+}
+
+impl PhaseSeconds {
+    /// The sum of all phases: the time the simulation did not compute because of its samples, appending excluded.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.create + self.transpose + self.exchange + self.write + self.seal + self.close
+    }
+}
+
+/// Returned by [`SeriesWriter::close`](crate::SeriesWriter::close), the same on all ranks but for `seconds`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Statistics {
+    /// Rows appended, over all sets.
+    pub rows: u64,
+    /// Bytes of samples: rows x points x bytes of a point's row, over all sets and ranks.
+    pub payload_bytes: u64,
+    /// Length of the closed file.
+    pub file_bytes: u64,
+    /// Flushes made.
+    pub flushes: u64,
+    /// Write calls for sample data, over all ranks.
+    pub data_writes: u64,
+    /// Write calls for the file's structure and seals.
+    pub structure_writes: u64,
+    /// Last sealed step.
+    pub watermark: Option<u64>,
+    /// Memory of this rank's windows and staging buffer at their largest, in bytes.
+    pub memory_bytes: u64,
+    /// Where the time went on this rank.
+    pub seconds: PhaseSeconds,
+}

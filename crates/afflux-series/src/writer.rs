@@ -1,0 +1,265 @@
+//! The writer as the simulation sees it: append rows, checkpoint, close.
+
+use std::time::Instant;
+
+use afflux_collective::CollectiveFile;
+use afflux_comm::Communicator;
+use afflux_container::ContainerWriter;
+
+use crate::builder::SeriesBuilder;
+use crate::local_set::LocalSet;
+use crate::schedule::Schedule;
+use crate::state::{Event, RowState, WriterState};
+use crate::{AppendError, FlushError, Statistics, Step, Values};
+
+/// Which set a row belongs to: its index in the order in which the sets were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SetId(pub usize);
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is in the window.
+    Kept,
+    /// The set's cadence does not ask for this step; nothing was kept.
+    NotDue,
+}
+
+/// Writes the samples of a running simulation into one file; made by [`SeriesWriter::at`].
+///
+/// Rows stay in memory until the window is full; then the call that brings the first row of the next window flushes it, on all
+/// ranks together. So `append` is local as a rule and collective at window ends: **every rank appends every due step**, with
+/// empty slices where it has no point. A writer that is dropped unclosed leaves the file as of the last flush.
+pub struct SeriesWriter {
+    pub(crate) comm: Box<dyn Communicator>,
+    pub(crate) file: CollectiveFile,
+    /// On rank 0; taken when closed.
+    pub(crate) container: Option<ContainerWriter>,
+    pub(crate) sets: Vec<LocalSet>,
+    pub(crate) schedule: Schedule,
+    pub(crate) state: WriterState,
+    pub(crate) row_state: RowState,
+    /// The largest step seen.
+    pub(crate) step: Option<Step>,
+    /// Every due row up to here is sealed.
+    pub(crate) watermark: Option<Step>,
+    /// What made the writer fail.
+    pub(crate) first_cause: Option<String>,
+    /// A failure of rank 0 behind the verdict of a flush; told to all ranks by the next collective call.
+    pub(crate) deferred: Option<String>,
+    /// Whole blocks on their way to the file.
+    pub(crate) staging: Vec<u8>,
+    pub(crate) path: afflux_collective::Path,
+    pub(crate) last_flush: Instant,
+    pub(crate) statistics: Statistics,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl SeriesWriter {
+    /// Begins the description of a file.
+    #[must_use]
+    pub fn at(path: impl Into<std::path::PathBuf>) -> SeriesBuilder {
+        SeriesBuilder::new(path.into())
+    }
+
+    /// The set of this name.
+    #[must_use]
+    pub fn set(&self, name: &str) -> Option<SetId> {
+        self.sets.iter().position(|set| set.name == name).map(SetId)
+    }
+
+    /// What was odd about the points (several owners, none) though the policy let it pass; the same on all ranks.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The last sealed step: every due row up to it is in the file and visible.
+    #[must_use]
+    pub fn watermark(&self) -> Option<Step> {
+        self.watermark
+    }
+
+    /// What the writer is doing.
+    #[must_use]
+    pub fn state(&self) -> WriterState {
+        self.state
+    }
+
+    /// Whether the set has a row at `step`.
+    #[must_use]
+    pub fn is_due(&self, set: SetId, step: Step) -> bool {
+        self.sets.get(set.0).is_some_and(|set| step.is_multiple_of(set.cadence_steps))
+    }
+
+    /// Keeps one row: for each variable one slice, its points in registration order (patch after patch), the components of a
+    /// point side by side. `time` is the simulated time of the step; rank 0's goes to the file.
+    ///
+    /// Local, without system call or allocation, but for the first append of a new window, which flushes the last one
+    /// (collective). Steps ascend; a step at which the set has no row due is passed over.
+    pub fn append(&mut self, set: SetId, step: Step, time: f64, row: &[Values<'_>]) -> Result<Appended, AppendError> {
+        if !self.prepare(set, step, time)? {
+            return Ok(Appended::NotDue);
+        }
+        let local = &mut self.sets[set.0];
+        check_row(local, local.registered, row)?;
+        begin_row(local, step, time)?;
+        for (variable, &values) in row.iter().enumerate() {
+            local.window.put(variable, 0, values);
+        }
+        finish_row(local);
+        Ok(Appended::Kept)
+    }
+
+    /// Keeps one patch's part of a row: as [`SeriesWriter::append`], with the points of the `patch`-th call of
+    /// [`ProbeSet::points`](crate::ProbeSet::points) alone. A step's row is complete when every patch has come once.
+    pub fn append_patch(
+        &mut self,
+        set: SetId,
+        patch: usize,
+        step: Step,
+        time: f64,
+        row: &[Values<'_>],
+    ) -> Result<Appended, AppendError> {
+        if !self.prepare(set, step, time)? {
+            return Ok(Appended::NotDue);
+        }
+        let local = &mut self.sets[set.0];
+        let count = local.patches.len();
+        let Some(points) = local.patches.get(patch).cloned() else {
+            return Err(AppendError::Unknown { what: "patch", index: patch, count });
+        };
+        check_row(local, points.len(), row)?;
+        if local.missing_count == 0 {
+            begin_row(local, step, time)?;
+            local.missing.fill(true);
+            local.missing_count = count;
+        }
+        if !std::mem::take(&mut local.missing[patch]) {
+            let problem = format!("patch {patch} came twice");
+            return Err(AppendError::Patches { set: local.name.clone(), step, problem });
+        }
+        local.missing_count -= 1;
+        for (variable, &values) in row.iter().enumerate() {
+            let first_column = points.start * local.variables[variable].values();
+            local.window.put(variable, first_column, values);
+        }
+        if local.missing_count == 0 {
+            finish_row(local);
+        }
+        Ok(Appended::Kept)
+    }
+
+    /// What precedes every row: the step is checked, a flush made where one is due. `true` if the set has a row at this step.
+    fn prepare(&mut self, set: SetId, step: Step, time: f64) -> Result<bool, AppendError> {
+        if self.state.after(Event::Append).is_none() {
+            return Err(self.refused().into());
+        }
+        let count = self.sets.len();
+        if set.0 >= count {
+            return Err(AppendError::Unknown { what: "set", index: set.0, count });
+        }
+        if !time.is_finite() {
+            return Err(AppendError::Time { step, time });
+        }
+        if let Some(last) = self.step
+            && step < last
+        {
+            return Err(AppendError::StepOrder { set: self.sets[set.0].name.clone(), step, last });
+        }
+        let local = &self.sets[set.0];
+        let due = step.is_multiple_of(local.cadence_steps);
+        if due && let Some(expected) = local.next_due {
+            match step.cmp(&expected) {
+                std::cmp::Ordering::Equal => {}
+                std::cmp::Ordering::Greater => {
+                    return Err(AppendError::Hole { set: local.name.clone(), step, expected });
+                }
+                std::cmp::Ordering::Less => {
+                    return Err(AppendError::StepOrder { set: local.name.clone(), step, last: step });
+                }
+            }
+        }
+        if let Some(boundary) = self.schedule.due(step) {
+            self.flush(boundary, step)?;
+        }
+        if self.step.is_none() {
+            for local in &mut self.sets {
+                local.next_due = Some(step.next_multiple_of(local.cadence_steps));
+            }
+        }
+        self.step = Some(step);
+        self.row_state = self.row_state.of(step);
+        Ok(due)
+    }
+
+    /// Collective: brings everything so far into the file and seals it. When it returns, every due row up to the last step
+    /// appended is visible, and the watermark is that step. Call it with the solver's own checkpoint.
+    pub fn checkpoint(&mut self) -> Result<(), FlushError> {
+        if self.state != WriterState::Open {
+            return Err(self.refused());
+        }
+        if let Some(step) = self.step {
+            self.flush(step + 1, step)?;
+        }
+        self.settle()
+    }
+
+    /// Collective: seals everything, closes the file and says what it cost. After a failure it releases what the writer
+    /// holds, seals nothing and returns the first cause.
+    pub fn close(mut self) -> Result<Statistics, FlushError> {
+        if self.state != WriterState::Open {
+            return Err(self.refused());
+        }
+        self.checkpoint()?;
+        self.finish()
+    }
+
+    /// The error of a call that the state does not allow.
+    pub(crate) fn refused(&self) -> FlushError {
+        FlushError::Failed { first_cause: self.first_cause.clone().unwrap_or_else(|| "it is closed".to_owned()) }
+    }
+}
+
+/// Checks a row (or a patch's part of one) against the set's variables.
+fn check_row(local: &LocalSet, points: usize, row: &[Values<'_>]) -> Result<(), AppendError> {
+    if row.len() != local.variables.len() {
+        return Err(AppendError::VariableCount {
+            set: local.name.clone(),
+            expected: local.variables.len(),
+            found: row.len(),
+        });
+    }
+    for (variable, values) in local.variables.iter().zip(row) {
+        if values.element() != variable.element {
+            return Err(AppendError::Type {
+                variable: variable.name.clone(),
+                expected: variable.element,
+                found: values.element(),
+            });
+        }
+        let expected = points * variable.values();
+        if values.len() != expected {
+            return Err(AppendError::Length { variable: variable.name.clone(), expected, found: values.len() });
+        }
+    }
+    Ok(())
+}
+
+fn begin_row(local: &mut LocalSet, step: Step, time: f64) -> Result<(), AppendError> {
+    if local.missing_count > 0 {
+        let problem = format!(
+            "{} of {} patches have come, then a whole row",
+            local.patches.len() - local.missing_count,
+            local.patches.len()
+        );
+        return Err(AppendError::Patches { set: local.name.clone(), step, problem });
+    }
+    local.window.begin_row(step, time);
+    Ok(())
+}
+
+fn finish_row(local: &mut LocalSet) {
+    let due = local.next_due.expect("set with the first step");
+    local.next_due = Some(due + local.cadence_steps);
+}
