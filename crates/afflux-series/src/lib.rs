@@ -9,6 +9,7 @@ mod builder;
 mod error;
 mod flush;
 mod local_set;
+mod open;
 mod points;
 mod probe_set;
 mod registry;

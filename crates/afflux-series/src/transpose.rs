@@ -95,7 +95,7 @@ mod tests {
             let source: Vec<u8> =
                 (0..rows * columns * element_bytes).map(|k| (k as u64).wrapping_mul(seed | 1).to_le_bytes()[1]).collect();
             // Every second column, from the back where the seed is odd; or all in order.
-            let mut order: Vec<u32> = (0..columns as u32).collect();
+            let mut order: Vec<u32> = (0..u32::try_from(columns).unwrap()).collect();
             if seed % 3 > 0 { order.retain(|column| column % 2 == 0); }
             if seed % 2 == 1 { order.reverse(); }
             let block_rows = (rows + padding).max(1);

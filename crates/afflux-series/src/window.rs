@@ -155,7 +155,7 @@ mod tests {
     fn finished_columns_leave_and_the_rest_moves_to_the_front() {
         let mut window = Window::new(7, 0, &[(ElementType::I32, 2, 1)]);
         for step in 0..7_i32 {
-            window.begin_row(step as Step, f64::from(step));
+            window.begin_row(Step::from(step.unsigned_abs()), f64::from(step));
             window.put(0, 0, Values::I32(&[step, 10 * step]));
         }
         window.keep_unfinished(3);
