@@ -1,6 +1,6 @@
 //! Line charts as PNG or SVG.
 //!
-//! A [`Chart`] says what is shown; [`Chart::draw`] chooses scales, colours and the picture's format. PNG needs a font: DejaVu Sans
+//! A [`Chart`] says what is shown; [`Chart::draw`] chooses scales, colours and the picture's format. Pictures need a font: DejaVu Sans
 //! comes with the program, so that a machine without fonts draws the same picture. Series much longer than the picture is wide
 //! are reduced to what can be seen (the smallest and the largest value of each pixel column).
 
@@ -84,6 +84,8 @@ impl Format {
 impl Chart {
     /// Draws the picture into a file, replacing what was there.
     pub fn draw(&self, path: &Path) -> Result<(), Failure> {
+        // SVG names the font and leaves letters to the viewer, but plotters measures texts for both.
+        register_font();
         let undrawable = |error: String| Failure::failed(format!("cannot draw {}: {error}", path.display()));
         let bytes = match Format::of(path)? {
             Format::Png => self.png().map_err(undrawable)?,
@@ -95,7 +97,6 @@ impl Chart {
     }
 
     fn png(&self) -> Result<Vec<u8>, String> {
-        register_font();
         let (width, height) = DRAWN_PIXELS;
         let mut pixels = vec![0; 3 * width as usize * height as usize];
         let root = BitMapBackend::with_buffer(&mut pixels, DRAWN_PIXELS).into_drawing_area();
@@ -155,7 +156,7 @@ impl Chart {
             .draw()?;
 
         for (index, line) in self.lines.iter().enumerate() {
-            let style = stroke(COLOURS[index % COLOURS.len()], 2);
+            let style = stroke(COLOURS[index % COLOURS.len()], 3);
             let scaled = line.x.iter().zip(&line.y).map(|(x, y)| (x * x_scale.factor, y * y_scale.factor));
             for piece in pieces(&reduce(scaled.collect())) {
                 context.draw_series(LineSeries::new(piece.iter().copied(), style))?;

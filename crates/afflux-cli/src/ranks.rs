@@ -2,23 +2,38 @@
 
 use crate::failure::{Code, Failure};
 use afflux::comm::agree::agree;
+use afflux::comm::launch::{self, Launch};
 use afflux::comm::{Communicator, threads};
 
 /// Runs `body` on all ranks and returns the result of rank 0 (under MPI: this rank's).
 ///
 /// Under an MPI launcher the ranks are its processes and `wanted`, where given, must be their number; else `wanted` threads are
 /// started, `otherwise` if nothing is wanted. Where ranks fail, the lowest one's failure is reported, once; all processes exit
-/// with its code.
+/// with its code. A launcher that does not fit this program is refused: its processes would all write the same file.
 pub fn run<T: Send>(
     wanted: Option<usize>,
     otherwise: usize,
     body: impl Fn(&dyn Communicator) -> Result<T, Failure> + Sync,
 ) -> Result<T, Failure> {
-    let count = wanted.unwrap_or(otherwise);
-    if count == 0 {
+    if wanted == Some(0) {
         return Err(Failure::usage("a run needs at least 1 rank"));
     }
-    let results = threads::try_run(count, |comm| settled(&comm, body(&comm)))
+    match launch::detect().map_err(Failure::failed)? {
+        Launch::Alone => on_threads(wanted.unwrap_or(otherwise), body),
+        Launch::Mpi { ranks } => match wanted {
+            Some(wanted) if wanted != ranks => Err(Failure::usage(format!(
+                "--ranks {wanted} under a launcher that started {ranks}: leave --ranks out, or start as many"
+            ))),
+            _ => on_mpi(body),
+        },
+    }
+}
+
+fn on_threads<T: Send>(
+    count: usize,
+    body: impl Fn(&dyn Communicator) -> Result<T, Failure> + Sync,
+) -> Result<T, Failure> {
+    let results = threads::try_run(count, |comm| together(&comm, body(&comm)))
         .map_err(|error| Failure::failed(format!("{error}; fewer ranks may do")))?;
     let mut first = None;
     for result in results {
@@ -28,23 +43,42 @@ pub fn run<T: Send>(
     first.ok_or_else(|| Failure::failed("no rank has run"))
 }
 
-/// Collective: one verdict on all ranks. A rank that failed alone takes the others along.
-fn settled<T>(comm: &dyn Communicator, result: Result<T, Failure>) -> Result<T, Failure> {
-    let verdict = result.as_ref().map(|_| ()).map_err(|failure| (failure.code.number(), failure.message.clone()));
-    match agree(comm, verdict, &mut []) {
-        Ok(Ok(())) => result,
-        Ok(Err(failure)) => {
-            let other = Failure::failed(&failure.message);
-            Err(Failure { code: Code::from_number(failure.code), ..other })
-        }
-        // Ranks have gone: what happened here says more than that.
-        Err(error) => Err(result.err().unwrap_or_else(|| Failure::failed(error))),
+#[cfg(feature = "mpi")]
+fn on_mpi<T>(body: impl Fn(&dyn Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
+    let world = afflux::comm::mpi::MpiWorld::init().map_err(Failure::failed)?;
+    let comm = world.communicator().map_err(Failure::failed)?;
+    let result = body(&comm);
+    match agreed(&comm, result) {
+        // One rank speaks for all.
+        Err((failure, Some(rank))) if rank != comm.rank() => Err(Failure { message: String::new(), ..failure }),
+        Err((failure, _)) => Err(failure),
+        Ok(value) => Ok(value),
     }
 }
 
-/// Collective: settles a step that each rank did by itself, before the ranks depend on each other again.
+#[cfg(not(feature = "mpi"))]
+fn on_mpi<T>(_: impl Fn(&dyn Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
+    Err(Failure::failed("this program is built without MPI; start it without a launcher, with --ranks"))
+}
+
+/// Collective: settles a step that each rank did by itself, before the ranks depend on each other again. A rank that failed
+/// takes the others along, with its message.
 pub fn together<T>(comm: &dyn Communicator, result: Result<T, Failure>) -> Result<T, Failure> {
-    settled(comm, result)
+    agreed(comm, result).map_err(|(failure, _)| failure)
+}
+
+/// Collective: one verdict on all ranks, and the rank it comes from where the ranks could agree on it.
+fn agreed<T>(comm: &dyn Communicator, result: Result<T, Failure>) -> Result<T, (Failure, Option<usize>)> {
+    let verdict = result.as_ref().map(|_| ()).map_err(|failure| (failure.code.number(), failure.message.clone()));
+    match agree(comm, verdict, &mut []) {
+        Ok(Ok(())) => result.map_err(|failure| (failure, None)),
+        Ok(Err(first)) => {
+            let failure = Failure { code: Code::from_number(first.code), ..Failure::failed(&first.message) };
+            Err((failure, Some(first.rank)))
+        }
+        // Ranks have gone: what happened here says more than that.
+        Err(error) => Err((result.err().unwrap_or_else(|| Failure::failed(error)), None)),
+    }
 }
 
 /// Processors, for commands that compute.
@@ -54,5 +88,8 @@ pub fn processors() -> usize {
 
 /// The MPI that the ranks speak through, in its own words; `None` for threads.
 pub fn mpi_version() -> Option<String> {
-    None
+    match (launch::detect(), launch::Build::this()) {
+        (Ok(Launch::Mpi { .. }), launch::Build::Mpi { version, .. }) => Some(version),
+        _ => None,
+    }
 }

@@ -73,11 +73,11 @@ pub fn amplitude(times: &[f64], values: &[f64]) -> Result<Spectrum, SpectrumErro
     Ok(Spectrum { frequency, amplitude })
 }
 
-/// How many bins of a spectrum are worth showing: up to a little behind the last one with at least a thousandth of the peak.
+/// How many bins of a spectrum are worth showing: up to a little behind the last one with at least a hundredth of the peak.
 #[must_use]
 pub fn significant_bins(amplitude: &[f64]) -> usize {
     let peak = amplitude.iter().copied().fold(0.0, f64::max);
-    let last = amplitude.iter().rposition(|&value| value >= 1e-3 * peak && peak > 0.0);
+    let last = amplitude.iter().rposition(|&value| value >= 1e-2 * peak && peak > 0.0);
     last.map_or(amplitude.len(), |bin| (bin + bin / 10 + 8).min(amplitude.len()))
 }
 

@@ -10,6 +10,7 @@ mod driver;
 mod geometry;
 mod hdf;
 mod names;
+mod plain;
 mod reader;
 mod serial;
 mod spec;
@@ -18,6 +19,7 @@ mod writer;
 pub use geometry::{DatasetIndex, SetGeometry};
 pub use hdf::HdfError;
 pub use names::SpecError;
+pub use plain::read_plain_f64;
 pub use reader::{
     Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
     Verification, VerifyProgress, slot_checksum,

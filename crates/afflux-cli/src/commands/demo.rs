@@ -4,10 +4,9 @@
 use super::{open, plot, selection};
 use crate::failure::Failure;
 use crate::report::RunReport;
-use crate::solver::{self, Output};
-use crate::{output, progress, ranks};
+use crate::{output, progress, ranks, solver};
 use afflux::Existing;
-use afflux_fdtd::Model;
+use afflux_fdtd::{Model, RecordOptions};
 use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -60,10 +59,10 @@ impl Demo {
         let model = Model::builtin("box").map_err(Failure::failed)?;
         let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
         let bar = progress::bar(model.steps, "steps");
-        let output = Output { file: &file, window_steps: None, existing };
+        let output = RecordOptions { path: file.clone(), window_steps: None, existing };
         let report = ranks::run(None, RANKS, |comm| {
             let rank = comm.rank();
-            solver::run(&model, comm, Some(output), &mut |step| {
+            solver::run(&model, comm, Some(&output), &mut |step| {
                 if rank == 0 {
                     bar.set_position(step);
                 }
@@ -92,7 +91,9 @@ fn draw(path: &Path, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let set = selection::set(&file, "")?;
     let selected = selection::variable(&file, set, VARIABLE)?;
     let points = file.sets()[set].points;
-    let shown: Vec<u64> = (1..=PLOTTED).map(|k| points * k / (PLOTTED + 1)).collect();
+    // In a grid of 8x8x16 quarters begin on its edge; nine more 128ths are the middle of y and z.
+    let inside = points * 9 / 128;
+    let shown: Vec<u64> = (1..=PLOTTED).map(|k| points * k / (PLOTTED + 1) + inside).collect();
     let pictures = [("run.png", false), ("run-spectrum.png", true), ("run.svg", false)];
     let mut drawn = Vec::new();
     for (name, spectrum) in pictures {

@@ -1,10 +1,9 @@
 //! `afflux fdtd`: the Maxwell solver on a model of the user's.
 
 use crate::failure::Failure;
-use crate::solver::{self, Output};
-use crate::{output, progress, quantity, ranks};
+use crate::{output, progress, quantity, ranks, solver};
 use afflux::Existing;
-use afflux_fdtd::Model;
+use afflux_fdtd::{Model, RecordOptions};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -49,9 +48,9 @@ impl Fdtd {
         let start = Instant::now();
         let report = ranks::run(self.ranks, ranks::processors(), |comm| {
             let model = ranks::together(comm, model.clone())?;
-            let output = self.out.as_deref().map(|file| Output { file, window_steps: self.window, existing });
+            let output = self.out.clone().map(|path| RecordOptions { path, window_steps: self.window, existing });
             let rank = comm.rank();
-            let report = solver::run(&model, comm, output, &mut |step| {
+            let report = solver::run(&model, comm, output.as_ref(), &mut |step| {
                 if rank == 0 {
                     bar.set_position(step);
                 }

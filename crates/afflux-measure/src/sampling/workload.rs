@@ -129,6 +129,12 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Points without values, for what needs only the former.
+    #[must_use]
+    pub fn of_points(points: Vec<u64>) -> Self {
+        Self { tables: Default::default(), points }
+    }
+
     /// A variable's row at a step: one value a point, in the order of `points`.
     #[inline]
     #[must_use]

@@ -1,0 +1,235 @@
+//! The command from outside: exit codes, results on standard output, one line on standard error.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Runs the command in `directory`.
+fn afflux(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_afflux"));
+    command.args(arguments).current_dir(directory).env("AFFLUX_IGNORE_LAUNCHER", "1");
+    command.output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs it and expects success; returns standard output.
+fn works(directory: &Path, arguments: &[&str]) -> String {
+    let output = afflux(directory, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Runs it and expects an exit code and one clear line; returns the line.
+fn fails(directory: &Path, code: i32, arguments: &[&str]) -> String {
+    let output = afflux(directory, arguments);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+    assert!(errors.starts_with("afflux: ") && !errors.contains("panicked"), "{arguments:?}: {errors}");
+    errors
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// A directory with a small made-up file, `a.nc`.
+fn with_file() -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    works(
+        directory.path(),
+        &["synth", "--points", "10", "--steps", "60", "--variables", "2", "--window", "25", "--out", "a.nc"],
+    );
+    directory
+}
+
+/// The place in the file of a made-up value, found by its bytes.
+fn place_of(bytes: &[u8], point: i64, variable: u64, step: u64) -> usize {
+    use afflux_measure::synth::{SeriesKey, SynthValue};
+    let value = f64::from_hash(SeriesKey::new(0, point, variable, 0).at(step)).to_le_bytes();
+    let places: Vec<usize> = (0..bytes.len() - 8).filter(|&at| bytes[at..at + 8] == value).collect();
+    assert_eq!(places.len(), 1, "a hash stands in the file once");
+    places[0]
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let here = tempfile::tempdir().unwrap();
+    for command in ["demo", "fdtd", "synth", "info", "verify", "plot", "export", "bench", "bench sampling"] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = works(here.path(), &arguments);
+        assert!(help.contains("Example"), "{command}: {help}");
+    }
+    assert!(works(here.path(), &["--help"]).contains("Exit codes"));
+}
+
+#[test]
+fn wrong_calls_are_usage_errors() {
+    let here = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["nonsense"][..],
+        &["synth", "--nonsense"],
+        &["synth", "--points", "many", "--steps", "1", "--variables", "1", "--out", "x.nc"],
+        &["synth", "--points", "1", "--steps", "1", "--variables", "1", "--ranks", "0", "--out", "x.nc"],
+        &["bench", "sampling", "--methods", "nonsense"],
+        &["bench", "sampling", "--dir", "missing"],
+        &["plot", "a.nc", "--var", "v0", "--point", "0", "-o", "picture.pdf"],
+    ] {
+        let output = afflux(here.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn synth_info_and_verify_agree() {
+    let here = tempfile::tempdir().unwrap();
+    let written = json(&works(
+        here.path(),
+        &[
+            "synth",
+            "--points",
+            "7",
+            "--steps",
+            "41",
+            "--variables",
+            "2",
+            "--sets",
+            "3",
+            "--cadence",
+            "4",
+            "--type",
+            "i32",
+            "--ranks",
+            "3",
+            "--window",
+            "10",
+            "--start-step",
+            "100",
+            "--checkpoint-every",
+            "15",
+            "--out",
+            "b.nc",
+            "--json",
+        ],
+    ));
+    assert_eq!((&written["points"], &written["ranks"], &written["watermark"]), (&21.into(), &3.into(), &140.into()));
+    assert_eq!(written["payload_bytes"], 3 * 7 * 2 * 4 * 11);
+    let info = json(&works(here.path(), &["info", "b.nc", "--json"]));
+    assert_eq!(info["sets"].as_array().unwrap().len(), 3);
+    assert_eq!((&info["sets"][1]["step_first"], &info["sets"][1]["rows"]), (&100.into(), &11.into()));
+    assert_eq!(info["sets"][2]["variables"][1]["type"], "i32");
+    let verified = json(&works(here.path(), &["verify", "b.nc", "--synth", "--json"]));
+    assert_eq!(verified["synth"]["values_checked"], 3 * 7 * 2 * 11);
+    assert_eq!((&verified["whole"], &verified["synth"]["values_wrong"]), (&true.into(), &0.into()));
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_when_asked() {
+    let here = with_file();
+    let before = fs::read(here.path().join("a.nc")).unwrap();
+    let run = ["synth", "--points", "3", "--steps", "5", "--variables", "1", "--out", "a.nc"];
+    fails(here.path(), 1, &run);
+    assert_eq!(fs::read(here.path().join("a.nc")).unwrap(), before);
+    works(here.path(), &[&run[..], &["--replace"]].concat());
+    assert_ne!(fs::read(here.path().join("a.nc")).unwrap(), before);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let here = with_file();
+    assert!(
+        fails(here.path(), 1, &["plot", "a.nc", "--var", "nonsense", "--point", "0", "-o", "x.png"]).contains("v0")
+    );
+    fails(here.path(), 1, &["plot", "a.nc", "--var", "v0", "--point", "77", "-o", "x.png"]);
+    fails(here.path(), 1, &["plot", "a.nc", "--var", "v0", "--point", "0", "--set", "other", "-o", "x.png"]);
+    assert!(!here.path().join("x.png").exists());
+    fails(here.path(), 1, &["plot", "a.nc", "--var", "v0", "--point", "0", "-o", "missing/x.png"]);
+    fails(here.path(), 1, &["info", "missing.nc"]);
+    fails(here.path(), 1, &["synth", "--points", "3", "--steps", "5", "--variables", "1", "--out", "missing/a.nc"]);
+    fs::write(here.path().join("broken.toml"), "[grid\ncells = oops").unwrap();
+    fails(here.path(), 1, &["fdtd", "broken.toml", "--out", "b.nc", "--ranks", "2"]);
+    assert!(!here.path().join("b.nc").exists());
+}
+
+#[test]
+fn a_tampered_value_and_a_cut_file_are_found() {
+    let here = with_file();
+    let (whole, bent) = (here.path().join("a.nc"), here.path().join("bent.nc"));
+    let mut bytes = fs::read(&whole).unwrap();
+    let place = place_of(&bytes, 6, 1, 33);
+    bytes[place] ^= 1;
+    fs::write(&bent, &bytes).unwrap();
+    fails(here.path(), 3, &["verify", "bent.nc"]);
+    let line = afflux(here.path(), &["verify", "bent.nc", "--synth", "--json"]);
+    assert_eq!(line.status.code(), Some(4));
+    let report = json(&text(&line.stdout));
+    assert_eq!((&report["whole"], &report["synth"]["values_wrong"]), (&false.into(), &1.into()));
+    assert!(report["synth"]["differences"][0].as_str().unwrap().contains("point 6, v1, component 0, step 33"));
+
+    bytes.truncate(bytes.len() / 2);
+    fs::write(&bent, &bytes).unwrap();
+    fails(here.path(), 3, &["verify", "bent.nc"]);
+}
+
+#[test]
+fn pictures_are_drawn_in_both_formats() {
+    let here = with_file();
+    works(here.path(), &["plot", "a.nc", "--var", "v0", "--point", "0", "5", "-o", "x.png"]);
+    assert_eq!(&fs::read(here.path().join("x.png")).unwrap()[..4], b"\x89PNG");
+    works(here.path(), &["plot", "a.nc", "--var", "v1", "--point", "3", "--spectrum", "-o", "x.svg"]);
+    let drawing = fs::read_to_string(here.path().join("x.svg")).unwrap();
+    assert!(drawing.contains("frequency") && drawing.contains("width=\"1600\""));
+}
+
+#[test]
+fn csv_holds_every_value() {
+    use afflux_measure::synth::{SeriesKey, SynthValue};
+    let here = with_file();
+    let table = works(here.path(), &["export", "a.nc", "--format", "csv"]);
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 61);
+    assert_eq!(&lines[0][..4], ["set", "step", "time (s)", "v0@0"]);
+    let value: f64 = lines[1 + 47][3 + 10 + 4].parse().unwrap();
+    assert_eq!(lines[0][3 + 10 + 4], "v1@4");
+    assert_eq!(value, f64::from_hash(SeriesKey::new(0, 4, 1, 0).at(47)));
+    works(here.path(), &["export", "a.nc", "--format", "csv", "-o", "a.csv"]);
+    assert_eq!(fs::read_to_string(here.path().join("a.csv")).unwrap(), table);
+    fails(here.path(), 1, &["export", "a.nc", "--format", "csv", "-o", "a.csv"]);
+}
+
+#[test]
+fn the_benchmark_prints_one_object_a_line_and_cleans_up() {
+    let here = tempfile::tempdir().unwrap();
+    let lines = works(
+        here.path(),
+        &[
+            "bench",
+            "sampling",
+            "--points",
+            "4,30",
+            "--ranks",
+            "3",
+            "--steps",
+            "60",
+            "--window",
+            "20",
+            "--repetitions",
+            "2",
+            "--json",
+        ],
+    );
+    let results: Vec<Value> = lines.lines().map(json).collect();
+    assert_eq!(results.len(), 12);
+    for result in &results {
+        for key in "method points ranks backend steps window bytes seconds_median seconds_min repetitions".split(' ') {
+            assert!(!result[key].is_null(), "{key}: {result}");
+        }
+        assert_eq!(result["bytes"].as_u64().unwrap(), result["points"].as_u64().unwrap() * 60 * 32);
+        assert_ne!(result["file_system"]["kind"], "");
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "what was measured has been removed");
+}
