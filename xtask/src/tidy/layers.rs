@@ -58,7 +58,10 @@ const PAST_STORAGE: &[(&str, &str)] = &[
     ("crates/afflux-container/src/reader.rs", "reads a finished or live file by name, as any other reader does"),
     ("crates/afflux-container/src/reader/raw.rs", "the same, through HDF5's stock driver"),
     ("crates/afflux-container/src/reader/heap.rs", "the same, for the names in the global heap"),
-    ("crates/afflux-container/src/plain.rs", "the plain HDF5 writer that benchmarks compare with"),
+    (
+        "crates/afflux-container/src/plain.rs",
+        "reads back, through HDF5 itself, what the baseline of the benchmarks wrote",
+    ),
     ("crates/afflux-series/src/points.rs", "a list of stations is a text of the user's, not sample data"),
 ];
 
