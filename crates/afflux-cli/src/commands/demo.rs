@@ -50,18 +50,14 @@ impl Demo {
         std::fs::create_dir_all(&self.directory).map_err(|error| {
             Failure::failed(format!("cannot make the directory {}: {error}", self.directory.display()))
         })?;
-        if !self.replace && file.exists() {
-            return Err(Failure::failed(format!(
-                "{} exists already; give another directory, or --replace to put a new run in its place",
-                file.display()
-            )));
-        }
         let model = Model::builtin("box").map_err(Failure::failed)?;
         let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
         let bar = progress::bar(model.steps, "steps");
         let output = RecordOptions { path: file.clone(), window_steps: None, existing };
         let report = ranks::run(None, RANKS, |comm| {
             let rank = comm.rank();
+            // One rank looks, before any creates.
+            ranks::together(comm, if rank == 0 { self.check_free(&file) } else { Ok(()) })?;
             solver::run(&model, comm, Some(&output), &mut |step| {
                 if rank == 0 {
                     bar.set_position(step);
@@ -82,6 +78,19 @@ impl Demo {
         }
         text.push_str(&format!("{:<10} afflux info {}\n", "look at it", file.display()));
         output::print(&text)
+    }
+}
+
+impl Demo {
+    /// An earlier demo is not overwritten unasked.
+    fn check_free(&self, file: &Path) -> Result<(), Failure> {
+        if self.replace || !file.exists() {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "{} exists already; give another directory, or --replace to put a new run in its place",
+            file.display()
+        )))
     }
 }
 
