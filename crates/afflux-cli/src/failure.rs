@@ -87,8 +87,9 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         if !self.message.is_empty() {
-            // Nobody is left to tell if standard error is gone too.
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("afflux: {}\n", self.message));
+            // In one write, as other ranks' lines may come in between. Nobody is left to tell if standard error is gone too.
+            let line = format!("afflux: {}\n", self.message);
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
         }
         self.code.into()
     }

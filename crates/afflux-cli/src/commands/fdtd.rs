@@ -17,8 +17,8 @@ pub struct Fdtd {
     /// The model.
     #[arg(value_name = "MODEL.toml")]
     model: PathBuf,
-    /// The file.
-    #[arg(long, value_name = "F", required_unless_present = "no_sampling", conflicts_with = "no_sampling")]
+    /// The file; not touched with --no-sampling.
+    #[arg(long, value_name = "F", required_unless_present = "no_sampling")]
     out: Option<PathBuf>,
     /// Ranks in this process, one a processor unless given; under mpirun the number of its processes.
     #[arg(long, value_name = "N")]
@@ -48,7 +48,8 @@ impl Fdtd {
         let start = Instant::now();
         let report = ranks::run(self.ranks, ranks::processors(), |comm| {
             let model = ranks::together(comm, model.clone())?;
-            let output = self.out.clone().map(|path| RecordOptions { path, window_steps: self.window, existing });
+            let out = self.out.clone().filter(|_| !self.no_sampling);
+            let output = out.map(|path| RecordOptions { path, window_steps: self.window, existing });
             let rank = comm.rank();
             let report = solver::run(&model, comm, output.as_ref(), &mut |step| {
                 if rank == 0 {
