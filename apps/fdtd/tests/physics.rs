@@ -5,21 +5,7 @@ mod common;
 use afflux::comm::SelfCommunicator;
 use afflux_fdtd::constants::SPEED_OF_LIGHT;
 use afflux_fdtd::{Model, Simulation};
-use common::{Recording, model, peaks};
-
-/// Resonances of a closed box with sides in metres, hertz, ascending; at most one index is 0.
-fn resonances(sides: [f64; 3]) -> Vec<f64> {
-    let mut found = Vec::new();
-    for (m, n, p) in (0..4).flat_map(|m| (0..4).flat_map(move |n| (0..4).map(move |p| (m, n, p)))) {
-        let index = [m, n, p].map(f64::from);
-        if index.iter().filter(|&&i| i == 0.0).count() <= 1 {
-            let square: f64 = (0..3).map(|axis| (index[axis] / sides[axis]).powi(2)).sum();
-            found.push(SPEED_OF_LIGHT / 2.0 * square.sqrt());
-        }
-    }
-    found.sort_by(f64::total_cmp);
-    found
-}
+use common::{Recording, lag_steps, model, peaks, resonances};
 
 /// The resonances around the first two, from the samples of all E columns of a probe.
 fn measured_resonances(recording: &Recording, probe: &str, time_step_s: f64, theory: &[f64]) -> Vec<f64> {
@@ -69,15 +55,6 @@ fn a_small_cavity_rings_at_its_first_two_resonances() {
 #[ignore = "half a minute without optimisation; run with --release -- --ignored"]
 fn the_built_in_cavity_rings_at_its_first_two_resonances() {
     assert_resonances(&Model::builtin("cavity").unwrap(), "corner");
-}
-
-/// The lag, in steps, at which `late` correlates best with `early`, refined by a parabola.
-fn lag_steps(early: &[f64], late: &[f64]) -> f64 {
-    let correlation = |lag: usize| early.iter().zip(&late[lag..]).map(|(a, b)| a * b).sum::<f64>();
-    let all: Vec<f64> = (0..late.len()).map(correlation).collect();
-    let best = (1..all.len() - 1).max_by(|&a, &b| all[a].total_cmp(&all[b])).unwrap();
-    let [before, here, after] = [all[best - 1], all[best], all[best + 1]];
-    best as f64 + 0.5 * (before - after) / (before - 2.0 * here + after)
 }
 
 #[test]

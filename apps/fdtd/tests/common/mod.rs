@@ -1,4 +1,5 @@
-//! What the tests share: runs on thread ranks with rows kept in memory, and the spectrum of a series.
+//! What the tests share: runs on thread ranks with rows kept in memory, the spectrum of a series, and what theory
+//! says of it.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use std::collections::BTreeMap;
@@ -6,6 +7,7 @@ use std::convert::Infallible;
 use std::f64::consts::{PI, TAU};
 use std::path::Path;
 
+use afflux_fdtd::constants::SPEED_OF_LIGHT;
 use afflux_fdtd::{Column, Model, Row, RunOptions, Sampler, Simulation, run};
 
 /// The rows of one rank: (set, step) and its columns.
@@ -117,4 +119,27 @@ pub fn peaks(series: &[Vec<f64>], time_step_s: f64, band: std::ops::Range<f64>, 
         }
     }
     found
+}
+
+/// Resonances of a closed box with sides in metres, hertz, ascending; at most one index is 0.
+pub fn resonances(sides: [f64; 3]) -> Vec<f64> {
+    let mut found = Vec::new();
+    for (m, n, p) in (0..4).flat_map(|m| (0..4).flat_map(move |n| (0..4).map(move |p| (m, n, p)))) {
+        let index = [m, n, p].map(f64::from);
+        if index.iter().filter(|&&i| i == 0.0).count() <= 1 {
+            let square: f64 = (0..3).map(|axis| (index[axis] / sides[axis]).powi(2)).sum();
+            found.push(SPEED_OF_LIGHT / 2.0 * square.sqrt());
+        }
+    }
+    found.sort_by(f64::total_cmp);
+    found
+}
+
+/// The lag, in steps, at which `late` correlates best with `early`, refined by a parabola.
+pub fn lag_steps(early: &[f64], late: &[f64]) -> f64 {
+    let correlation = |lag: usize| early.iter().zip(&late[lag..]).map(|(a, b)| a * b).sum::<f64>();
+    let all: Vec<f64> = (0..late.len()).map(correlation).collect();
+    let best = (1..all.len() - 1).max_by(|&a, &b| all[a].total_cmp(&all[b])).unwrap();
+    let [before, here, after] = [all[best - 1], all[best], all[best + 1]];
+    best as f64 + 0.5 * (before - after) / (before - 2.0 * here + after)
 }
