@@ -87,7 +87,8 @@ require_rust() {
     cargo --version >/dev/null || die "cargo does not run; rust-toolchain.toml names the toolchain it must have (rustup toolchain install)"
 }
 
-# What building needs. Sets mpi_feature_args: the cargo arguments that switch MPI on, or none.
+# What building needs. Sets the cargo arguments that switch MPI on, or none: mpi_feature_args for the command, and
+# mpi_workspace_args for the whole workspace.
 # setup_build [found-mpi]: with the word, MPI is used where it is but not installed.
 setup_build() {
     install_packages "${packages_build[@]}" || exit 1
@@ -99,7 +100,7 @@ setup_build() {
 # Finds MPI, or installs it where that is allowed. Sets openmpi_compiler, mpich_compiler (empty where absent), MPICC.
 setup_mpi() {
     local wish=${AFFLUX_MPI:-auto}
-    mpi_feature_args=() openmpi_compiler='' mpich_compiler=''
+    mpi_feature_args=() mpi_workspace_args=() openmpi_compiler='' mpich_compiler=''
     case $wish in
         off) return ;;
         on | auto) ;;
@@ -120,6 +121,7 @@ setup_mpi() {
     fi
     export MPICC=${MPICC:-${openmpi_compiler:-$mpich_compiler}}
     mpi_feature_args=(--features afflux-cli/mpi)
+    mpi_workspace_args=(--features afflux-cli/mpi,afflux-collective/mpi)
     # Containers and CI run as root on few cores: both are refused or slow by Open MPI's defaults.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1

@@ -35,6 +35,12 @@ step() {
     show_failure "$log"
 }
 
+# counted_step NAME SECONDS COMMAND...: the same for a runner of tests: where none reports a test, the step has failed.
+counted_step() {
+    local must_count=yes
+    step "$@"
+}
+
 # skip NAME REASON: a step that this machine cannot run; counted, so that it does not go unseen.
 skip() {
     skipped=$((skipped + 1))
@@ -65,7 +71,12 @@ count_tests() {
     step_summary="$p passed, $f failed, $s skipped"
     if [ $((p + f + s)) -eq 0 ]; then
         step_summary=''
-        [ "$status" -eq 0 ] && p=1
+        if [ "${must_count:-no}" = yes ]; then
+            step_summary="no test has run"
+            f=1
+        elif [ "$status" -eq 0 ]; then
+            p=1
+        fi
     fi
     [ "$status" -ne 0 ] && [ "$f" -eq 0 ] && f=1
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))

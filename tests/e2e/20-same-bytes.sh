@@ -27,9 +27,28 @@ done
 works "64 ranks for 60 points" "$afflux" "${run[@]}" --ranks 64 --out many.nc
 same_bytes "64 ranks for 60 points: same bytes" one.nc many.nc
 
+# The paper's largest run, on thread ranks: every value.
+works "1,536 thread ranks" "$afflux" synth --points 8192 --steps 350 --variables 4 --ranks 1536 --window 100 --out largest.nc
+works "1,536 thread ranks: values" "$afflux" verify largest.nc --synth
+says "1,536 thread ranks: all of them" '^11,468,800 values compared .* all right'
+works "8,192 points on one rank" "$afflux" synth --points 8192 --steps 350 --variables 4 --ranks 1 --window 100 --out alone.nc
+same_bytes "1,536 thread ranks: same bytes" alone.nc largest.nc
+
 # M8: several sets with a cadence of their own, no value in another's place.
 works "three sets" "$afflux" synth --points 40 --steps 61 --variables 2 --sets 3 --cadence 4 --ranks 5 --window 10 --out sets.nc
 works "three sets: values" "$afflux" verify sets.nc --synth
+
+# sizes NAME POINTS STEPS VARIABLES: the file is at most 1.1 times its payload, where the rows are 32 bytes and many.
+sizes() {
+    local name=$1 payload=$(($2 * $3 * $4 * 8)) bytes
+    works "$name" "$afflux" synth --points "$2" --steps "$3" --variables "$4" --ranks 3 --out sizes.nc --replace
+    bytes=$(stat -c %s sizes.nc)
+    [ $((bytes * 10)) -le $((payload * 11)) ] && ok "M9: $name: $bytes bytes for $payload" || not_ok "M9: $name: $bytes bytes for $payload"
+}
+sizes "1,024 points, 350 steps" 1024 350 4
+sizes "1,024 points, 1,000 steps" 1024 1000 4
+sizes "8,192 points, 350 steps" 8192 350 4
+sizes "40,000 points, 100 steps" 40000 100 4
 
 objects() { h5dump -n "$1" | grep -cE '^ (group|dataset)'; }
 works "4 points" "$afflux" synth --points 4 --steps 5 --variables 3 --out few.nc

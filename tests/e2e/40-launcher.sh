@@ -12,7 +12,7 @@ crossed() {
     local status=0
     output=$(timeout --kill-after=5 60 "$2" -n 3 "$3" synth --points 9 --steps 20 --variables 1 --out "$1.nc" 2>&1 </dev/null) || status=$?
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && ok "$1 is refused" || not_ok "$1 is refused: exit code $status" "$output"
-    says "$1: says why" '[Ll]auncher|mpirun|MPI'
+    says "$1: says why" 'would believe to be alone'
     never_says "$1: no panic" 'panicked at'
     [ -e "$1.nc" ] && not_ok "$1: no file" || ok "$1: no file"
 }

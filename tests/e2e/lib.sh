@@ -2,10 +2,11 @@
 # For the end-to-end scripts: checks that are counted, and a folder that goes away.
 #
 # A script sources this, runs checks, and ends with `finish`. It reads AFFLUX (the command), and where the MPIs are there
-# AFFLUX_OPENMPI, MPIRUN_OPENMPI, AFFLUX_MPICH, MPIRUN_MPICH; ./dev sets them.
+# AFFLUX_OPENMPI, MPIRUN_OPENMPI, AFFLUX_MPICH, MPIRUN_MPICH; ./dev sets them. $source is the root of the repository.
 
 set -uo pipefail
 
+source=$PWD
 afflux=${AFFLUX:?AFFLUX names the command under test}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
@@ -63,6 +64,21 @@ on_mpi() {
         openmpi) afflux_on_mpi=("$MPIRUN_OPENMPI" -n "$2" "$AFFLUX_OPENMPI") ;;
         mpich) afflux_on_mpi=("$MPIRUN_MPICH" -n "$2" "$AFFLUX_MPICH") ;;
     esac
+}
+
+# on_every_rank CODE NAME MPI RANKS ARGUMENTS...: the command ends with this code on each of the ranks, not only where the
+# launcher looks; its output is left in $output.
+on_every_rank() {
+    local code=$1 name=$2 mpi=$3 ranks=$4 ended
+    shift 4
+    on_mpi "$mpi" "$ranks"
+    # The shell between ends well, so that the launcher lets every rank come to its own end.
+    # shellcheck disable=SC2016
+    set -- "${afflux_on_mpi[@]::3}" sh -c '"$@"; echo $? >>codes.txt' _ "${afflux_on_mpi[@]:3}" "$@"
+    rm -f codes.txt
+    output=$(timeout --kill-after=5 120 "$@" 2>&1 </dev/null)
+    ended=$(grep -c "^$code\$" codes.txt)
+    if [ "$ended" -eq "$ranks" ]; then ok "$name"; else not_ok "$name: $ended of $ranks ranks ended with $code" "$output"; fi
 }
 
 # mpis: the names of the MPIs that are there, one a line.
