@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub struct Plot {
     /// The file.
     file: PathBuf,
-    /// The variable; of one with components NAME[0], NAME[1], ...
-    #[arg(long, value_name = "V")]
+    /// The variable; of one with components, one of them.
+    #[arg(long, value_name = "V", help = "The variable; of one with components NAME[0], NAME[1], ...")]
     var: String,
     /// Points, by name or id.
     #[arg(long, value_name = "P", required = true, num_args = 1.., allow_negative_numbers = true)]

@@ -10,7 +10,10 @@ use afflux_storage::{OpenMode, PosixStorage, Storage, StorageFileExt};
 
 use crate::common::{SENTINEL, Workload, corpus, end, expected, payload};
 
-const SETUPS: [(Path, Holes, &[(&str, &str)]); 5] = [
+/// How a workload is written: path, policy for holes, hints by name and value.
+type Setup = (Path, Holes, &'static [(&'static str, &'static str)]);
+
+const SETUPS: [Setup; 5] = [
     (Path::Auto, Holes::Forbidden, &[]),
     (Path::Independent, Holes::Forbidden, &[]),
     (Path::TwoPhase, Holes::Forbidden, &[]),
@@ -52,12 +55,7 @@ pub fn main() -> ExitCode {
 
 /// Collective: writes the workload (by the oracle without a setup), compares the file on rank 0 and reads it back.
 /// Returns the number of differences that this rank saw.
-fn check(
-    comm: &dyn Communicator,
-    path: &std::path::Path,
-    workload: &Workload,
-    setup: Option<&(Path, Holes, &[(&str, &str)])>,
-) -> u32 {
+fn check(comm: &dyn Communicator, path: &std::path::Path, workload: &Workload, setup: Option<&Setup>) -> u32 {
     let storage = PosixStorage::new();
     let length = usize::try_from(end(workload)).expect("small") + 50;
     if comm.rank() == 0 {

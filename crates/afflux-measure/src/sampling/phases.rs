@@ -23,17 +23,17 @@ pub enum Phase {
 /// Seconds a phase; what a method does not have is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Phases {
-    /// See [`Phase::Create`].
+    /// Making files and what is in them before the first sample.
     pub create_seconds: f64,
-    /// See [`Phase::Transpose`].
+    /// Bringing a window's rows into file order.
     pub transpose_seconds: f64,
-    /// See [`Phase::Exchange`].
+    /// Samples travelling between ranks, waiting for others included.
     pub exchange_seconds: f64,
-    /// See [`Phase::Write`].
+    /// Samples going to the file system.
     pub write_seconds: f64,
-    /// See [`Phase::Seal`].
+    /// Making them visible.
     pub seal_seconds: f64,
-    /// See [`Phase::Close`].
+    /// Closing files.
     pub close_seconds: f64,
 }
 
