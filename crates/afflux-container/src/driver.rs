@@ -16,4 +16,4 @@ pub(crate) mod superblock;
 
 pub(crate) use class::{DriverName, access_list, format_bounds};
 pub(crate) use held::{EXTENT_RANK, HeldBlock, release_order};
-pub(crate) use state::{Allocation, Mode, SharedState};
+pub(crate) use state::{Allocation, SharedState};

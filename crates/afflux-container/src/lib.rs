@@ -9,6 +9,7 @@ mod create;
 mod driver;
 mod geometry;
 mod hdf;
+mod image;
 mod names;
 mod plain;
 mod reader;

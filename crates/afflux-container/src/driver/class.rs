@@ -131,7 +131,7 @@ const CLASS: Class = Class {
     free: None,
     get_eoa: on_get_end,
     set_eoa: on_set_end,
-    get_eof: on_get_end,
+    get_eof: on_get_end_of_file,
     get_handle: None,
     read: on_read,
     write: on_write,
@@ -242,7 +242,7 @@ unsafe extern "C" fn on_open(name: *const c_char, flags: c_uint, _fapl: hid_t, a
     let Some(token) = token else { return missing };
     let Some(state) = with_waiting(|waiting| waiting.states.get(&token).cloned()) else { return missing };
     const CREATE: c_uint = 0x0010; // H5F_ACC_CREAT
-    if state.mode() == super::Mode::Building && flags & CREATE == 0 {
+    if state.is_blank() && flags & CREATE == 0 {
         return missing;
     }
     let public = PublicPart {
@@ -281,10 +281,16 @@ unsafe extern "C" fn on_query(_file: *const DriverFile, flags: *mut c_ulong) -> 
     DONE
 }
 
-/// The end of allocation and the end of the file alike: the storage file is as long as is needed by the writer's care.
+/// The end of allocation.
 unsafe extern "C" fn on_get_end(file: *const DriverFile, _memory_type: c_int) -> u64 {
     // SAFETY: an open file of this driver.
     unsafe { &*file }.state.end_of_allocation()
+}
+
+/// The end of the file is that of allocation: the storage file is as long as is needed by the writer's care.
+unsafe extern "C" fn on_get_end_of_file(file: *const DriverFile, _memory_type: c_int) -> u64 {
+    // SAFETY: an open file of this driver.
+    unsafe { &*file }.state.end_of_file()
 }
 
 unsafe extern "C" fn on_set_end(file: *mut DriverFile, memory_type: c_int, end: u64) -> c_int {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where HDF5's writes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+enum Mode {
     /// Into an image in memory.
     Building,
     /// Into the held blocks, which lie over the storage file.
@@ -43,12 +43,17 @@ pub(crate) struct SharedState(Arc<Mutex<DriverState>>);
 impl SharedState {
     /// A file that is about to be built.
     pub(crate) fn building() -> Self {
+        Self::with_image(Vec::new())
+    }
+
+    /// A file that is built already and waits to be opened.
+    pub(crate) fn with_image(image: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(DriverState {
             mode: Mode::Building,
-            image: Vec::new(),
+            end_of_allocation: image.len() as u64,
+            image,
             held: HeldBlocks::default(),
             file: None,
-            end_of_allocation: 0,
             raw_allocations: Vec::new(),
             read_fault: None,
         })))
@@ -58,8 +63,16 @@ impl SharedState {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        self.lock().mode
+    /// Whether there is nothing yet that could be opened.
+    pub(super) fn is_blank(&self) -> bool {
+        let state = self.lock();
+        state.mode == Mode::Building && state.image.is_empty()
+    }
+
+    /// Where the file ends for HDF5. While it opens one it has not learnt the end of allocation and must find the bytes.
+    pub(super) fn end_of_file(&self) -> u64 {
+        let state = self.lock();
+        state.end_of_allocation.max(state.image.len() as u64)
     }
 
     /// From now on HDF5's writes go nowhere.

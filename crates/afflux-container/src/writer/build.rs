@@ -5,14 +5,17 @@ use super::counters::put;
 use super::seal::SealSlot;
 use super::space::Space;
 use super::{ContainerCounters, ContainerWriter, CreateError, Existing, Growing, Hdf, SetState};
-use crate::blueprint::{BOOKKEEPING, COLUMN_CHECKSUM, Group, SEAL, bookkeeping_group, global_attributes, set_group};
-use crate::create::{Builder, MadeGroup};
+use crate::blueprint::{
+    BOOKKEEPING, COLUMN_CHECKSUM, Group, SEAL, Value, bookkeeping_group, global_attributes, set_group,
+};
+use crate::create::{Builder, c_string};
 use crate::driver::superblock::{SUPERBLOCK_BYTES, is_expected};
 use crate::driver::{DriverName, SharedState, access_list};
-use crate::hdf::{HdfError, Hid, check};
+use crate::hdf::{HdfError, Hid, check, owned};
+use crate::image::Image;
 use crate::names::check_spec;
 use crate::reader::SEAL_WORDS;
-use crate::{FileSpec, SetGeometry};
+use crate::{DatasetIndex, FileSpec, SetGeometry};
 use afflux_storage::{OpenMode, Storage, StorageFile};
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::{h5d, h5f, h5p};
@@ -152,26 +155,64 @@ fn publish(
     })
 }
 
-/// Builds the file in memory, under HDF5's lock.
+/// Builds the file in memory, under HDF5's lock: by our own hand where it can be done, else by HDF5's.
 fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateError> {
+    let empty_slots = [0_u64; 2 * SEAL_WORDS];
+    let mut groups: Vec<Group<'_>> =
+        geometries.iter().enumerate().map(|(index, geometry)| set_group(spec, index, geometry)).collect();
+    groups.push(bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), &empty_slots));
+    let has_root_set = spec.sets.iter().any(|set| set.name.is_empty());
+    let root_attributes = if has_root_set { Vec::new() } else { global_attributes(spec) };
+    match Image::new(&root_attributes, &groups) {
+        Some(image) => open_image(image, &groups),
+        None => build_with_hdf5(&root_attributes, &groups),
+    }
+}
+
+/// Has HDF5 open a file that we have laid out.
+fn open_image(image: Image, groups: &[Group<'_>]) -> Result<Built, CreateError> {
+    let seal_offset = image.content_offset(SEAL).ok_or(CreateError::Unexpected("its bookkeeping is missing"))?;
+    let driver = SharedState::with_image(image.bytes);
+    let name = DriverName::new(&driver);
+    let access = access_list()?;
+    without_chunk_cache(&access)?;
+    let name = name.as_c_str().as_ptr();
+    // SAFETY: a NUL-terminated name and a valid property list, under HDF5's lock.
+    let file = owned("H5Fopen", unsafe { h5f::H5Fopen(name, h5f::H5F_ACC_RDWR, access.id()) })?;
+    let open = |group: &str, dataset: &str| {
+        let path = c_string("H5Dopen2", &format!("{group}/{dataset}"))?;
+        // SAFETY: a valid file and a NUL-terminated name, under HDF5's lock.
+        owned("H5Dopen2", unsafe { h5d::H5Dopen2(file.id(), path.as_ptr(), h5p::H5P_DEFAULT) })
+    };
+    let mut sets = Vec::with_capacity(groups.len());
+    for group in groups.iter().filter(|group| group.set.is_some()) {
+        let roles = group.datasets.iter().filter_map(|dataset| dataset.grows.map(|role| (role, dataset)));
+        let handles = roles.map(|(role, dataset)| Ok((role, open(&group.name, &dataset.name)?)));
+        sets.push(growing(group, handles.collect::<Result<Vec<_>, HdfError>>()?));
+    }
+    let table = open(BOOKKEEPING, COLUMN_CHECKSUM)?;
+    let image = driver.take_image();
+    Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, image })
+}
+
+/// Has HDF5 build the file.
+fn build_with_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Result<Built, CreateError> {
     let driver = SharedState::building();
     let name = DriverName::new(&driver);
     let access = access_list()?;
     without_chunk_cache(&access)?;
     let mut builder = Builder::new(name.as_c_str(), &access)?;
-    if spec.sets.iter().all(|set| !set.name.is_empty()) {
-        builder.root_attributes(&global_attributes(spec))?;
+    builder.root_attributes(root_attributes)?;
+    let mut sets = Vec::with_capacity(groups.len());
+    let mut kept = Vec::new();
+    for group in groups {
+        let keep: &[&str] = if group.name == BOOKKEEPING { &[SEAL, COLUMN_CHECKSUM] } else { &[] };
+        let made = builder.add_group(group, keep)?;
+        kept.extend(made.kept);
+        if group.set.is_some() {
+            sets.push(growing(group, made.growing));
+        }
     }
-    let mut sets = Vec::with_capacity(spec.sets.len());
-    for (index, geometry) in geometries.iter().enumerate() {
-        let group = set_group(spec, index, geometry);
-        let made = builder.add_group(&group, &[])?;
-        sets.push(growing(&group, made));
-    }
-    let empty_slots = [0_u64; 2 * SEAL_WORDS];
-    let group = bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), &empty_slots);
-    debug_assert_eq!(group.name, BOOKKEEPING);
-    let MadeGroup { mut kept, .. } = builder.add_group(&group, &[SEAL, COLUMN_CHECKSUM])?;
     let mut take = |name: &str| {
         let position = kept.iter().position(|(kept_name, _)| kept_name == name);
         position
@@ -204,9 +245,8 @@ fn flush_all(file: &Hid) -> Result<(), HdfError> {
 }
 
 /// The growing datasets of a set in the order in which they grow ([`SetGeometry::datasets`]).
-fn growing(group: &Group<'_>, made: MadeGroup) -> Vec<Growing> {
-    let mut growing: Vec<Growing> = made
-        .growing
+fn growing(group: &Group<'_>, handles: Vec<(DatasetIndex, Hid)>) -> Vec<Growing> {
+    let mut growing: Vec<Growing> = handles
         .into_iter()
         .filter_map(|(role, handle)| {
             let dataset = group.datasets.iter().find(|dataset| dataset.grows == Some(role))?;

@@ -1,0 +1,308 @@
+//! The bytes of a new file, laid out by ourselves: superblock, object headers, heaps, first contents.
+//!
+//! HDF5 takes a millisecond to create the few dozen objects and attributes of a file, one call each, and a microsecond a point
+//! for the names; a short run is not much longer than that. All of it is known beforehand (see `blueprint`), so it is encoded here
+//! in some ten microseconds, and HDF5 opens the result to let it grow. What is written is what HDF5 1.10 writes when it is
+//! asked for the same (`create` does ask, and a test compares), apart from where things lie: each object header is one block
+//! without continuations that crosses no page, the headers of growing datasets are neighbours, and the links of a group are in
+//! its header.
+//!
+//! HDF5 File Format Specification 3.0: sections II.A (superblock), III.E (global heap), IV.A (object headers). This module
+//! answers for where things go and what refers to what; `message` and `heap` know the bytes. Pure: equal blueprints give equal bytes
+//! whichever HDF5 is loaded.
+//!
+//! A message of a header must be shorter than 64 KiB. A file that has a longer one (a long text as a global attribute) is left
+//! to HDF5, which has other places for it.
+
+mod heap;
+mod message;
+
+use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
+use crate::driver::superblock::{SUPERBLOCK_BYTES, amend};
+use heap::HeapWriter;
+use message::{HeaderWriter, Layout, UNDEFINED};
+
+/// A header that is rewritten as it grows must not be cut by a kill: it stays within a page.
+const PAGE_BYTES: u64 = 4096;
+/// Contents begin at multiples of this; the two seal slots then lie in one page.
+const CONTENT_ALIGNMENT_BYTES: u64 = 128;
+/// More links than this belong into an index, which HDF5 makes.
+const LINKS_MAX: usize = 4096;
+
+/// An object of the file; object 0 is the root group.
+enum Object<'a> {
+    Group {
+        attributes: Vec<&'a (String, Value)>,
+        /// Name and object, in creation order.
+        links: Vec<(&'a str, usize)>,
+    },
+    Dataset {
+        group: &'a Group<'a>,
+        /// Index in the group's datasets.
+        number: usize,
+        /// The object of the group's first dataset; the others follow.
+        first_object: usize,
+        /// `_Netcdf4Dimid` of the group's first dimension.
+        first_dimension_id: i32,
+    },
+}
+
+/// Where everything lies; indexed by object.
+struct Addresses {
+    headers: Vec<u64>,
+    /// Of the contents; [`UNDEFINED`] where there are none.
+    contents: Vec<u64>,
+    /// Of the heap that attributes refer to.
+    attribute_heap: u64,
+}
+
+/// A new file as bytes.
+pub(crate) struct Image {
+    /// All of it. The superblock's stored end is its length.
+    pub bytes: Vec<u8>,
+    contents: Vec<(String, u64)>,
+}
+
+impl Image {
+    /// Lays a file out; `None` if it cannot be done without dense storage. `root_attributes` are those that no group named `""` has.
+    pub(crate) fn new(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Option<Self> {
+        let objects = objects(root_attributes, groups);
+        let count = objects.len();
+        // Lengths do not depend on addresses: the first round of encoding measures.
+        let nowhere = Addresses { headers: vec![0; count], contents: vec![0; count], attribute_heap: 0 };
+        let (headers, attribute_heap) = encode_headers(&objects, &nowhere)?;
+        let mut end = SUPERBLOCK_BYTES as u64;
+        let mut addresses = Addresses { contents: vec![UNDEFINED; count], ..nowhere };
+        for index in placement(&objects) {
+            let bytes = headers[index].len() as u64;
+            if end % PAGE_BYTES + bytes > PAGE_BYTES {
+                end = end.next_multiple_of(PAGE_BYTES);
+            }
+            addresses.headers[index] = end;
+            end += bytes;
+        }
+        addresses.attribute_heap = end.next_multiple_of(8);
+        end = addresses.attribute_heap + attribute_heap.len() as u64;
+        let mut pieces = Vec::new();
+        for (index, object) in objects.iter().enumerate() {
+            let Some(dataset) = object.dataset().filter(|dataset| dataset.content != Content::None) else { continue };
+            let at = end.next_multiple_of(CONTENT_ALIGNMENT_BYTES);
+            let bytes = encode_content(&dataset.content, at);
+            addresses.contents[index] = at;
+            end = at + bytes.len() as u64;
+            pieces.push((at, bytes));
+        }
+        let (headers, attribute_heap) = encode_headers(&objects, &addresses)?;
+        pieces.push((addresses.attribute_heap, attribute_heap));
+        pieces.extend(addresses.headers.iter().copied().zip(headers));
+        pieces.push((0, superblock(addresses.headers[0], end).to_vec()));
+        let contents = named_contents(&objects, &addresses);
+        Some(Self { bytes: assemble(end, &pieces), contents })
+    }
+
+    /// Where the contents of the only dataset of this name begin.
+    pub(crate) fn content_offset(&self, dataset: &str) -> Option<u64> {
+        self.contents.iter().rev().find(|(name, _)| name == dataset).map(|&(_, offset)| offset)
+    }
+}
+
+impl<'a> Object<'a> {
+    fn dataset(&self) -> Option<&'a Dataset<'a>> {
+        match self {
+            Self::Group { .. } => None,
+            Self::Dataset { group, number, .. } => group.datasets.get(*number),
+        }
+    }
+}
+
+/// The objects of the file, in creation order.
+fn objects<'a>(root_attributes: &'a [(String, Value)], groups: &'a [Group<'a>]) -> Vec<Object<'a>> {
+    let mut root_links = Vec::new();
+    let mut attributes: Vec<&(String, Value)> = root_attributes.iter().collect();
+    let mut objects = vec![Object::Group { attributes: Vec::new(), links: Vec::new() }];
+    let mut first_dimension_id = 0;
+    for group in groups {
+        let is_root = group.name.is_empty();
+        let first_object = objects.len() + usize::from(!is_root);
+        let numbered = group.datasets.iter().enumerate();
+        let links = numbered.map(|(number, dataset)| (dataset.name.as_str(), first_object + number));
+        if is_root {
+            attributes.extend(&group.attributes);
+            root_links.extend(links);
+        } else {
+            root_links.push((group.name.as_str(), objects.len()));
+            objects.push(Object::Group { attributes: group.attributes.iter().collect(), links: links.collect() });
+        }
+        for number in 0..group.datasets.len() {
+            objects.push(Object::Dataset { group, number, first_object, first_dimension_id });
+        }
+        first_dimension_id += i32::try_from(group.dimensions.len()).unwrap_or(i32::MAX);
+    }
+    objects[0] = Object::Group { attributes, links: root_links };
+    objects
+}
+
+/// The root, then what grows: its headers are rewritten together.
+fn placement(objects: &[Object<'_>]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..objects.len()).collect();
+    order.sort_by_key(|&index| index != 0 && objects[index].dataset().is_none_or(|dataset| dataset.chunk.is_none()));
+    order
+}
+
+/// The object headers, by object, and the heap that their attributes refer to.
+fn encode_headers(objects: &[Object<'_>], addresses: &Addresses) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
+    let mut heap = HeapWriter::new(addresses.attribute_heap);
+    let headers = objects.iter().enumerate().map(|(index, object)| match object {
+        Object::Group { attributes, links } => encode_group(attributes, links, addresses, &mut heap),
+        Object::Dataset { group, number, first_object, first_dimension_id } => {
+            let place = DatasetPlace {
+                group,
+                number: *number,
+                headers: &addresses.headers[*first_object..],
+                first_dimension_id: *first_dimension_id,
+            };
+            place.encode(addresses.contents[index], &mut heap)
+        }
+    });
+    let headers = headers.collect::<Option<Vec<_>>>()?;
+    Some((headers, heap.finish()))
+}
+
+fn encode_group(
+    attributes: &[&(String, Value)],
+    links: &[(&str, usize)],
+    addresses: &Addresses,
+    heap: &mut HeapWriter,
+) -> Option<Vec<u8>> {
+    if links.len() > LINKS_MAX {
+        return None;
+    }
+    let mut header = HeaderWriter::new();
+    header.group(links.len());
+    header.attribute_count(attributes.len());
+    for (name, value) in attributes {
+        header.attribute(name, value, heap)?;
+    }
+    for (order, &(name, object)) in links.iter().enumerate() {
+        header.link(name, order, addresses.headers[object])?;
+    }
+    header.finish()
+}
+
+/// A dataset among those of its group.
+struct DatasetPlace<'a> {
+    group: &'a Group<'a>,
+    number: usize,
+    /// Addresses of the headers of the group's datasets (and of what follows), by number.
+    headers: &'a [u64],
+    first_dimension_id: i32,
+}
+
+impl DatasetPlace<'_> {
+    fn encode(&self, content: u64, heap: &mut HeapWriter) -> Option<Vec<u8>> {
+        let dataset = &self.group.datasets[self.number];
+        let dimensions = || dataset.dimensions.iter().map(|&index| &self.group.dimensions[index]);
+        let lengths: Vec<u64> = dimensions().map(|dimension| dimension.length).collect();
+        let lengths_max: Vec<u64> =
+            dimensions().map(|dimension| if dimension.unlimited { u64::MAX } else { dimension.length }).collect();
+        let mut header = HeaderWriter::new();
+        header.dataspace(&lengths, &lengths_max);
+        header.datatype(dataset.file_type);
+        header.fill(dataset);
+        let bytes = lengths.iter().product::<u64>() * message::element_bytes(dataset.file_type);
+        header.layout(match &dataset.chunk {
+            Some(chunk) => Layout::Chunked { chunk, element_bytes: message::element_bytes(dataset.file_type) },
+            None => Layout::Contiguous { address: content, bytes },
+        });
+        let scale_of = self.group.dimensions.iter().position(|dimension| dimension.scale == self.number);
+        let users = scale_of.map(|dimension| self.users(dimension)).unwrap_or_default();
+        let own = if scale_of.is_none() { 1 } else { 3 + usize::from(!users.is_empty()) };
+        header.attribute_count(own + dataset.attributes.len());
+        match scale_of {
+            Some(dimension) => self.scale_attributes(dimension, &users, &mut header, heap)?,
+            None => {
+                let scales = dimensions().map(|dimension| self.headers[dimension.scale]);
+                header.dimension_list(&scales.collect::<Vec<_>>(), heap)?;
+            }
+        }
+        for (name, value) in &dataset.attributes {
+            header.attribute(name, value, heap)?;
+        }
+        header.finish()
+    }
+
+    /// Who uses a dimension: header and axis.
+    fn users(&self, dimension: usize) -> Vec<(u64, usize)> {
+        let is_scale = |number: usize| self.group.dimensions.iter().any(|dimension| dimension.scale == number);
+        let others = self.group.datasets.iter().enumerate().filter(|&(number, _)| !is_scale(number));
+        others
+            .flat_map(|(number, dataset)| {
+                let axes = dataset.dimensions.iter().enumerate().filter(move |&(_, &used)| used == dimension);
+                axes.map(move |(axis, _)| (self.headers[number], axis))
+            })
+            .collect()
+    }
+
+    /// What makes a scale of a dataset (HDF5 Dimension Scale Specification), and netCDF's number of the dimension.
+    fn scale_attributes(
+        &self,
+        dimension: usize,
+        users: &[(u64, usize)],
+        header: &mut HeaderWriter,
+        heap: &mut HeapWriter,
+    ) -> Option<()> {
+        let shape = &self.group.dimensions[dimension];
+        let name = match self.group.datasets[self.number].file_type {
+            FileType::Dimension => pure_dimension_text(shape.length),
+            _ => shape.name.clone(),
+        };
+        header.attribute("CLASS", &Value::Text("DIMENSION_SCALE\0".into()), heap)?;
+        header.attribute("NAME", &Value::Text(format!("{name}\0")), heap)?;
+        header.dimension_id(self.first_dimension_id + i32::try_from(dimension).ok()?)?;
+        if users.is_empty() { Some(()) } else { header.reference_list(users) }
+    }
+}
+
+/// First contents; texts are elements that refer to a heap, which follows them.
+fn encode_content(content: &Content<'_>, address: u64) -> Vec<u8> {
+    match content {
+        Content::None => Vec::new(),
+        Content::I64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        Content::F64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        Content::U64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        Content::Texts(texts) => {
+            let mut bytes = Vec::with_capacity(texts.len() * heap::ELEMENT_BYTES);
+            let mut heap = HeapWriter::new(address + (texts.len() * heap::ELEMENT_BYTES) as u64);
+            for text in *texts {
+                bytes.extend(heap.element(text.as_bytes(), text.len()));
+            }
+            bytes.extend(heap.finish());
+            bytes
+        }
+    }
+}
+
+/// Names and places of all contents.
+fn named_contents(objects: &[Object<'_>], addresses: &Addresses) -> Vec<(String, u64)> {
+    let datasets = objects.iter().zip(&addresses.contents).filter(|&(_, &address)| address != UNDEFINED);
+    datasets.filter_map(|(object, &address)| object.dataset().map(|dataset| (dataset.name.clone(), address))).collect()
+}
+
+fn superblock(root: u64, end: u64) -> [u8; SUPERBLOCK_BYTES] {
+    let mut superblock = [0; SUPERBLOCK_BYTES];
+    superblock[..12].copy_from_slice(b"\x89HDF\r\n\x1a\n\x03\x08\x08\0");
+    superblock[20..28].copy_from_slice(&UNDEFINED.to_le_bytes());
+    superblock[36..44].copy_from_slice(&root.to_le_bytes());
+    amend(&mut superblock, end);
+    superblock
+}
+
+/// Puts pieces at their places; zeros between them.
+fn assemble(end: u64, pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; at(end)];
+    for (offset, piece) in pieces {
+        bytes[at(*offset)..at(*offset) + piece.len()].copy_from_slice(piece);
+    }
+    bytes
+}
