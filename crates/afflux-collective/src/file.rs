@@ -84,16 +84,21 @@ impl CollectiveFile {
         if elements[0].value != elements[1].value {
             return Err(CollectiveError::Disagreement { call: 0, what: "the hints" });
         }
+        Ok(Self::over(comm, file, hints))
+    }
+
+    /// As [`CollectiveFile::new`] over a communicator that is given up to it, without a message: for a caller who has
+    /// compared the hints. Ranks whose hints differ all the same learn of it from the verdict of the first access.
+    #[must_use]
+    pub fn over(comm: Box<dyn Communicator>, file: Arc<dyn StorageFile>, hints: Hints) -> Self {
         let layout = AggregatorLayout::choose(&comm.nodes().node_of_rank, hints.aggregator_count);
-        Ok(Self {
-            comm,
-            file,
-            hints,
-            layout,
-            buffers: RefCell::default(),
-            calls: Cell::new(0),
-            failed: RefCell::new(None),
-        })
+        Self { comm, file, hints, layout, buffers: RefCell::default(), calls: Cell::new(0), failed: RefCell::new(None) }
+    }
+
+    /// The communicator of this file's accesses: between them it is free for the owner's own collective calls.
+    #[must_use]
+    pub fn communicator(&self) -> &dyn Communicator {
+        &*self.comm
     }
 
     /// Each hint as it was asked for and as it took effect.
@@ -189,7 +194,7 @@ impl CollectiveFile {
         }
         let call = self.calls.get() + 1;
         self.calls.set(call);
-        let call_hash = hash_of(&(call, request.options_hash, part.elements.len()));
+        let call_hash = hash_of(&(call, request.options_hash, part.elements.len(), &self.hints));
         let mut outcome = part.outcome.map_err(|(code, message)| LocalFailure::Caller { code, message });
         if outcome.is_ok() && request.memory.bytes != request.extents.bytes() {
             outcome = Err(LocalFailure::Arguments(format!(
@@ -313,7 +318,7 @@ impl CollectiveFile {
         if hash_min == hash_max {
             return Ok(());
         }
-        let what = "the kind of access, its options and the elements of the verdict";
+        let what = "the hints, the kind of access, its options and the elements of the verdict";
         Err(CollectiveError::Disagreement { call: self.calls.get(), what })
     }
 }

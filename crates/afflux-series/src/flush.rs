@@ -163,7 +163,7 @@ impl SeriesWriter {
                 },
             };
         }
-        self.comm.broadcast(0, &mut message)?;
+        self.file.communicator().broadcast(0, &mut message)?;
         grown?;
         match decode_opening(&message) {
             Ok(Ok(opening)) => Ok(opening),
@@ -176,7 +176,12 @@ impl SeriesWriter {
         for (local, &expected) in self.sets.iter().zip(&opening.row_ends) {
             let found = local.window.row_end();
             if found != expected {
-                return Err(FlushError::Disagree { set: local.name.clone(), rank: self.comm.rank(), expected, found });
+                return Err(FlushError::Disagree {
+                    set: local.name.clone(),
+                    rank: self.file.communicator().rank(),
+                    expected,
+                    found,
+                });
             }
         }
         Ok(())
@@ -227,7 +232,7 @@ impl SeriesWriter {
             Some(text) => Err((0, text)),
             None => Ok(()),
         };
-        match agree(&*self.comm, outcome, &mut [])? {
+        match agree(self.file.communicator(), outcome, &mut [])? {
             Ok(()) => Ok(()),
             Err(failure) => Err(self.fail(FlushError::Elsewhere { rank: failure.rank, message: failure.message })),
         }
@@ -245,7 +250,7 @@ impl SeriesWriter {
         let outcome = closed.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
         let mut totals =
             [Reduce::sum(self.statistics.data_writes), Reduce::max(structure_writes), Reduce::max(file_bytes)];
-        let verdict = agree(&*self.comm, outcome, &mut totals)?;
+        let verdict = agree(self.file.communicator(), outcome, &mut totals)?;
         if let Err(error) = closed {
             return Err(self.fail(error));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use afflux_collective::{CollectiveFile, Path};
+use afflux_collective::{CollectiveFile, Path, Toggle};
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
 use afflux_container::{ContainerWriter, FileSpec};
@@ -48,7 +48,7 @@ impl SeriesBuilder {
                 LocalSet::new(set, placement, self.chunk_steps, self.chunk_bytes, self.window_steps)
             })
             .collect();
-        let (file, path) = match self.open_everywhere(&*comm, &sets) {
+        let (file, path) = match self.open_everywhere(comm, &sets) {
             Ok(opened) => opened,
             Err(error) => {
                 if let Some(container) = container {
@@ -62,7 +62,6 @@ impl SeriesBuilder {
         let mut statistics = Statistics::default();
         statistics.seconds.create = begin.elapsed().as_secs_f64();
         Ok(SeriesWriter {
-            comm,
             file,
             container,
             sets,
@@ -125,6 +124,7 @@ impl SeriesBuilder {
             format!("units of time `{}` and length `{}`", self.time_units, self.length_units),
             format!("attributes {:?}", self.attributes),
             format!("write_path {:?}", self.path_choice),
+            format!("hints {:?}", self.hints),
         ];
         for set in &self.sets {
             lines.push(format!("set `{}` every {} steps", set.name, set.cadence_steps));
@@ -241,7 +241,11 @@ impl SeriesBuilder {
     }
 
     /// Collective: opens the created file on every rank and chooses how windows will reach it.
-    fn open_everywhere(&self, comm: &dyn Communicator, sets: &[LocalSet]) -> Result<(CollectiveFile, Path), OpenError> {
+    fn open_everywhere(
+        &self,
+        comm: Box<dyn Communicator>,
+        sets: &[LocalSet],
+    ) -> Result<(CollectiveFile, Path), OpenError> {
         let opened = self.storage.open(&self.path, OpenMode::ReadWrite);
         let outcome = opened.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
         let (mut bytes, mut pieces) = (0, 0);
@@ -251,15 +255,19 @@ impl SeriesBuilder {
             pieces += more_pieces;
         }
         let mut layout = [Reduce::sum(bytes), Reduce::sum(pieces), Reduce::max(pieces)];
-        if let Err(failure) = agree(comm, outcome, &mut layout)? {
+        if let Err(failure) = agree(&*comm, outcome, &mut layout)? {
             let path = self.path.display().to_string();
             return Err(OpenError::Reach { path, rank: failure.rank, message: failure.message });
         }
         let file = opened.expect("every rank opened the file");
         let [bytes, pieces, pieces_max] = layout.map(|element| element.value);
-        let direct = pieces_max <= INDEPENDENT_PIECES || bytes / pieces.max(1) >= INDEPENDENT_PIECE_BYTES;
+        let direct = match self.hints.collective_write {
+            Toggle::Enable => false,
+            Toggle::Disable => true,
+            _ => pieces_max <= INDEPENDENT_PIECES || bytes / pieces.max(1) >= INDEPENDENT_PIECE_BYTES,
+        };
         let path = self.path_choice.unwrap_or(if direct { Path::Independent } else { Path::TwoPhase });
-        Ok((CollectiveFile::new(comm, file, self.hints.clone())?, path))
+        Ok((CollectiveFile::over(comm, file, self.hints.clone()), path))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use afflux_collective::CollectiveFile;
-use afflux_comm::Communicator;
 use afflux_container::ContainerWriter;
 
 use crate::builder::SeriesBuilder;
@@ -31,7 +30,6 @@ pub enum Appended {
 /// ranks together. So `append` is local as a rule and collective at window ends: **every rank appends every due step**, with
 /// empty slices where it has no point. A writer that is dropped unclosed leaves the file as of the last flush.
 pub struct SeriesWriter {
-    pub(crate) comm: Box<dyn Communicator>,
     pub(crate) file: CollectiveFile,
     /// On rank 0; taken when closed.
     pub(crate) container: Option<ContainerWriter>,

@@ -4,7 +4,7 @@ use super::phases::Phases;
 use super::workload::{Rows, STEP_SECONDS, VARIABLES, Workload};
 use afflux::comm::Communicator;
 use afflux::file::{Block, SeriesFile};
-use afflux::{Point, PointGrid, ProbeSet, SeriesWriter, Values, Variable};
+use afflux::{Hints, Point, PointGrid, ProbeSet, SeriesWriter, Values, Variable};
 use std::path::Path;
 
 /// Cells of the source's box along each axis, and the size of one in metres; only coordinates depend on it.
@@ -23,13 +23,14 @@ pub fn write(
     path: &Path,
     comm: &dyn Communicator,
     workload: &Workload,
+    hints: &Hints,
     points: &[Point],
     rows: &Rows,
 ) -> Result<Phases, String> {
     let set = VARIABLES
         .iter()
         .fold(ProbeSet::new("").points(points.iter().cloned()), |set, name| set.variable(Variable::f64(*name)));
-    let builder = SeriesWriter::at(path).set(set).window_steps(workload.window_steps);
+    let builder = SeriesWriter::at(path).set(set).window_steps(workload.window_steps).hints(hints.clone());
     let mut writer = builder.open(comm).map_err(|error| error.to_string())?;
     let set = writer.set("").ok_or("the writer has lost its set")?;
     for step in 0..workload.steps {

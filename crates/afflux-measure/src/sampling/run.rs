@@ -8,9 +8,9 @@ use super::workload::{Owners, Rows, Workload};
 use super::{Method, aggregated, direct, gather, limit};
 use crate::host::{FileSystem, Host};
 use crate::timing::{Rule, Runs};
-use afflux::Point;
 use afflux::comm::agree::agree;
 use afflux::comm::{CommError, Communicator, Reduce};
+use afflux::{Hints, Point};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,6 +28,8 @@ pub struct Options {
     pub window_steps: u64,
     /// Who owns which point.
     pub owners: Owners,
+    /// Hints for Afflux's engine.
+    pub hints: Hints,
     /// How often.
     pub rule: Rule,
     /// An existing directory that all ranks reach; each method works in a directory of its own within, and removes it.
@@ -198,7 +200,8 @@ impl<'a> Configuration<'a> {
             }),
             (Method::Gather, _) => gather::write(&place.join("run.nc"), comm, workload, rows, &mut watch)?,
             _ => {
-                let written = aggregated::write(&place.join("run.nc"), comm, workload, &self.points, rows);
+                let written =
+                    aggregated::write(&place.join("run.nc"), comm, workload, &self.options.hints, &self.points, rows);
                 written.map(|phases| watch.phases = phases)
             }
         };

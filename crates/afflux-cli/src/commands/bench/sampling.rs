@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::{output, progress, quantity, ranks};
+use afflux::Hints;
 use afflux_measure::sampling::{self, BenchError, Goal, Measurement, Method, Options, Owners};
 use afflux_measure::timing::Rule;
 use clap::Args;
@@ -40,6 +41,9 @@ pub struct Sampling {
     /// Which rank has which point: grid, block, round-robin.
     #[arg(long, value_name = "HOW", default_value = "grid")]
     owners: Owners,
+    /// A hint for Afflux's engine by its ROMIO name, such as romio_cb_write=enable or cb_nodes=2; may be repeated.
+    #[arg(long = "hint", value_name = "NAME=VALUE")]
+    hints: Vec<String>,
     /// Samples of each method.
     #[arg(long, value_name = "K", default_value_t = Rule::default().repetitions)]
     repetitions: usize,
@@ -63,13 +67,15 @@ impl Sampling {
         if !self.dir.is_dir() {
             return Err(Failure::usage(format!("{} is no directory; --dir names an existing one", self.dir.display())));
         }
+        let pairs = self.hints.iter().map(|hint| hint.split_once('=').unwrap_or((hint, "")));
+        let hints = Hints::from_pairs(pairs).map_err(Failure::usage)?;
         let configurations = self.configurations();
         let sizes: usize = configurations.iter().map(|(_, points)| points.len()).sum();
         let bar = progress::bar(sizes as u64, "sizes");
         let mut results = Vec::new();
         let mut behind = 0;
         for (ranks, points) in configurations {
-            let options = self.options(points);
+            let options = self.options(points, &hints);
             let measured = ranks::run(ranks, 4, |comm| {
                 let measured = sampling::run(comm, &options, &mut |progress| tell(&bar, behind, progress));
                 measured.map(|results| (comm.rank(), results)).map_err(|error| failure(&error))
@@ -102,13 +108,14 @@ impl Sampling {
         self.ranks.iter().map(|&ranks| (Some(ranks), points.clone())).collect()
     }
 
-    fn options(&self, points: Vec<u64>) -> Options {
+    fn options(&self, points: Vec<u64>, hints: &Hints) -> Options {
         Options {
             methods: self.methods.clone(),
             points,
             steps: self.steps,
             window_steps: self.window,
             owners: self.owners,
+            hints: hints.clone(),
             rule: Rule { warmups: self.warmups, repetitions: self.repetitions, seconds_max: self.seconds_max },
             directory: self.dir.clone(),
             mpi_version: ranks::mpi_version(),
