@@ -1,5 +1,7 @@
 //! Carries a blueprint out with HDF5: groups, datasets, scales, attributes, first contents.
 //!
+//! The plain baseline is made so, and a file that `image` cannot lay out; `image` is tested against it.
+//!
 //! Dimension scales are written by hand as the HDF5 Dimension Scale Specification describes them (`CLASS`, `NAME`,
 //! `DIMENSION_LIST`, `REFERENCE_LIST`): the high-level library rewrites `REFERENCE_LIST` for each attachment and is not bound.
 //! Links and attributes are tracked in creation order (netCDF opens a file for appending only then) and no object carries a

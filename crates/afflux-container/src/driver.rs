@@ -1,7 +1,7 @@
 //! The file driver that HDF5 writes through: every byte passes here on its way to storage, and may be kept back.
 //!
-//! HDF5 calls a driver (`H5FD_class_t`) for each read and write. Ours has three modes: while the file is being *built* its
-//! bytes gather in memory; afterwards writes are *held* until a seal lets them go in an order of our choosing
+//! HDF5 calls a driver (`H5FD_class_t`) for each read and write. Ours has three modes: while the file is being *built* (by HDF5, or
+//! by us and then opened by it) its bytes are in memory; afterwards writes are *held* until a seal lets them go in an order of our choosing
 //! ([`release_order`]); a *dead* file swallows whatever HDF5 still wants to write when it closes. So HDF5 itself never
 //! touches the medium: the writer does, in plain Rust, with plain errors.
 //!

@@ -25,7 +25,7 @@ use message::{HeaderWriter, Layout, UNDEFINED};
 /// A header that is rewritten as it grows must not be cut by a kill: it stays within a page.
 const PAGE_BYTES: u64 = 4096;
 /// Contents begin at multiples of this; the two seal slots then lie in one page.
-const CONTENT_ALIGNMENT_BYTES: u64 = 128;
+const CONTENT_ALIGNMENT_BYTES: usize = 128;
 /// More links than this belong into an index, which HDF5 makes.
 const LINKS_MAX: usize = 4096;
 
@@ -83,21 +83,25 @@ impl Image {
         }
         addresses.attribute_heap = end.next_multiple_of(8);
         end = addresses.attribute_heap + attribute_heap.len() as u64;
-        let mut pieces = Vec::new();
+        let datasets = objects.iter().filter_map(Object::dataset);
+        let content_bytes: usize = datasets.map(|dataset| content_bytes_about(&dataset.content)).sum();
+        let mut bytes = Vec::with_capacity(usize::try_from(end).ok()? + content_bytes);
+        bytes.resize(usize::try_from(end).ok()?, 0);
         for (index, object) in objects.iter().enumerate() {
             let Some(dataset) = object.dataset().filter(|dataset| dataset.content != Content::None) else { continue };
-            let at = end.next_multiple_of(CONTENT_ALIGNMENT_BYTES);
-            let bytes = encode_content(&dataset.content, at);
-            addresses.contents[index] = at;
-            end = at + bytes.len() as u64;
-            pieces.push((at, bytes));
+            bytes.resize(bytes.len().next_multiple_of(CONTENT_ALIGNMENT_BYTES), 0);
+            addresses.contents[index] = bytes.len() as u64;
+            bytes = append_content(bytes, &dataset.content);
         }
         let (headers, attribute_heap) = encode_headers(&objects, &addresses)?;
-        pieces.push((addresses.attribute_heap, attribute_heap));
-        pieces.extend(addresses.headers.iter().copied().zip(headers));
-        pieces.push((0, superblock(addresses.headers[0], end).to_vec()));
+        place(&mut bytes, addresses.attribute_heap, &attribute_heap);
+        for (&address, header) in addresses.headers.iter().zip(&headers) {
+            place(&mut bytes, address, header);
+        }
+        let superblock = superblock(addresses.headers[0], bytes.len() as u64);
+        place(&mut bytes, 0, &superblock);
         let contents = named_contents(&objects, &addresses);
-        Some(Self { bytes: assemble(end, &pieces), contents })
+        Some(Self { bytes, contents })
     }
 
     /// Where the contents of the only dataset of this name begin.
@@ -263,22 +267,48 @@ impl DatasetPlace<'_> {
     }
 }
 
-/// First contents; texts are elements that refer to a heap, which follows them.
-fn encode_content(content: &Content<'_>, address: u64) -> Vec<u8> {
-    match content {
-        Content::None => Vec::new(),
-        Content::I64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Content::F64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Content::U64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+/// How long contents will be, to take memory once; a little more for texts, whose collections have ends.
+fn content_bytes_about(content: &Content<'_>) -> usize {
+    const OBJECT_BYTES: usize = 16;
+    let bytes = match content {
+        Content::None => return 0,
+        Content::I64(values) => size_of_val(*values),
+        Content::F64(values) => size_of_val(*values),
+        Content::U64(values) => size_of_val(*values),
         Content::Texts(texts) => {
-            let mut bytes = Vec::with_capacity(texts.len() * heap::ELEMENT_BYTES);
-            let mut heap = HeapWriter::new(address + (texts.len() * heap::ELEMENT_BYTES) as u64);
-            for text in *texts {
-                bytes.extend(heap.element(text.as_bytes(), text.len()));
-            }
-            bytes.extend(heap.finish());
-            bytes
+            let objects = texts.iter().map(|text| OBJECT_BYTES + text.len().next_multiple_of(8));
+            texts.len() * heap::ELEMENT_BYTES + objects.sum::<usize>() * 65 / 64 + 4096
         }
+    };
+    bytes + CONTENT_ALIGNMENT_BYTES
+}
+
+/// Appends first contents to the file; texts are elements that refer to a heap, which follows them.
+fn append_content(mut file: Vec<u8>, content: &Content<'_>) -> Vec<u8> {
+    match content {
+        Content::None => {}
+        Content::I64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
+        Content::F64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
+        Content::U64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
+        Content::Texts(texts) => {
+            let start = file.len();
+            let elements_bytes = texts.len() * heap::ELEMENT_BYTES;
+            file.resize(start + elements_bytes, 0);
+            let mut heap = HeapWriter::at_end_of(file);
+            let mut elements = Vec::with_capacity(elements_bytes);
+            for text in *texts {
+                elements.extend_from_slice(&heap.element(text.as_bytes(), text.len()));
+            }
+            file = heap.finish();
+            file[start..start + elements_bytes].copy_from_slice(&elements);
+        }
+    }
+    file
+}
+
+fn append_words<T: Copy>(file: &mut Vec<u8>, values: &[T], encode: impl Fn(T) -> [u8; 8]) {
+    for &value in values {
+        file.extend_from_slice(&encode(value));
     }
 }
 
@@ -297,12 +327,11 @@ fn superblock(root: u64, end: u64) -> [u8; SUPERBLOCK_BYTES] {
     superblock
 }
 
-/// Puts pieces at their places; zeros between them.
-fn assemble(end: u64, pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; at(end)];
-    for (offset, piece) in pieces {
-        bytes[at(*offset)..at(*offset) + piece.len()].copy_from_slice(piece);
-    }
-    bytes
+/// Puts bytes at their place.
+fn place(file: &mut [u8], offset: u64, bytes: &[u8]) {
+    let at = usize::try_from(offset).unwrap_or(usize::MAX);
+    file[at..at + bytes.len()].copy_from_slice(bytes);
 }
+
+#[cfg(test)]
+mod tests;

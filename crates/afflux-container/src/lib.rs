@@ -1,6 +1,6 @@
 //! The file: netCDF-4 on HDF5, openable at every instant.
 //!
-//! HDF5 gives the file its structure and allocates its chunks; the bytes of the samples are written by the collective engine
+//! A new file is laid out as HDF5 would build it; HDF5 opens it, allocates its chunks and keeps its structure; the bytes of the samples are written by the collective engine
 //! at the addresses this crate hands out. This crate is the only one that names HDF5, and one rank at most calls it.
 
 mod blueprint;

@@ -3,6 +3,7 @@
 use crate::blueprint::{BOOKKEEPING, component_dimension_name};
 use crate::{FileSpec, SetSpec};
 use std::collections::HashSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Why a [`FileSpec`] cannot become a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,15 +122,32 @@ fn check_set(set: &SetSpec) -> Result<(), SpecError> {
     if set.chunk_steps == 0 || set.cadence_steps == 0 {
         return bad("steps in a chunk and cadence must be at least 1".into());
     }
-    let mut names = HashSet::new();
     for name in &points.names {
         check_text("point", name)?;
-        if !names.insert(name.as_str()) {
-            let place = format!(" in set {:?}", set.name);
-            return Err(SpecError::DuplicateName { what: "point", name: name.clone(), place });
-        }
+    }
+    if let Some(name) = duplicate(&points.names) {
+        let place = format!(" in set {:?}", set.name);
+        return Err(SpecError::DuplicateName { what: "point", name: name.to_owned(), place });
     }
     check_variables(set)
+}
+
+/// A text that is there twice. There may be many thousands, so their hashes are sorted: a set of texts takes several times as long.
+fn duplicate(texts: &[String]) -> Option<&str> {
+    let mut hashes: Vec<(u64, u32)> = Vec::with_capacity(texts.len());
+    for (text, index) in texts.iter().zip(0..) {
+        hashes.push((xxh3_64(text.as_bytes()), index));
+    }
+    hashes.sort_unstable();
+    let same_hash = hashes.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1);
+    let text = |index: u32| texts.get(usize::try_from(index).ok()?).map(String::as_str);
+    same_hash
+        .flat_map(|group| {
+            let mut group: Vec<&str> = group.iter().filter_map(|&(_, index)| text(index)).collect();
+            group.sort_unstable();
+            group.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+        })
+        .next()
 }
 
 fn check_variables(set: &SetSpec) -> Result<(), SpecError> {
@@ -185,7 +203,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), SpecError> {
 
 /// HDF5 ends strings at the first NUL.
 fn check_text(what: &'static str, text: &str) -> Result<(), SpecError> {
-    if text.contains('\0') {
+    if text.as_bytes().contains(&0) {
         return Err(SpecError::BadName { what, name: text.into(), reason: "it has a NUL character" });
     }
     Ok(())

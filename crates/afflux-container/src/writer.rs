@@ -1,8 +1,8 @@
 //! The writer: creates the file, lets HDF5 take space for columns, and seals what others have written into them.
 //!
 //! # How the file stays openable
-//! HDF5 builds the new file in memory; it is written under a temporary name in one piece and renamed when whole. From then on
-//! the driver holds back all that HDF5 writes, so the medium changes only in [`ContainerWriter::grow`] (the length),
+//! The new file is laid out in memory (see `image`); it is written under a temporary name in one piece and renamed when whole.
+//! HDF5 opens it to let it grow. From then on the driver holds back all that HDF5 writes, so the medium changes only in [`ContainerWriter::grow`] (the length),
 //! [`ContainerWriter::seal`] and [`ContainerWriter::close`], by single writes in this order. Cut between any two of them (and
 //! HDF5's status flags are always zero), the file opens with plain HDF5 and shows at least the rows of the last seal:
 //!
@@ -35,6 +35,8 @@ mod grow;
 mod seal;
 mod space;
 
+#[cfg(test)]
+pub(crate) use build::image_by_hdf5;
 pub use counters::{ContainerCounters, WriteCount};
 pub use error::{CreateError, WriteError};
 pub use grow::NewColumn;

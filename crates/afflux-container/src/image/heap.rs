@@ -11,8 +11,9 @@ const COLLECTION_BYTES_MIN: usize = 4096;
 /// A collection is read as a whole; with objects of at least 16 bytes, its indices stay far below the limit of 65,535.
 const COLLECTION_BYTES_MAX: usize = 64 * 1024;
 
-/// Collections one after another, from an address.
+/// Collections one after another, behind what a buffer has already.
 pub(super) struct HeapWriter {
+    /// Of the first byte of the buffer.
     address: u64,
     bytes: Vec<u8>,
     /// Start in `bytes` of the collection that is being filled.
@@ -22,8 +23,14 @@ pub(super) struct HeapWriter {
 }
 
 impl HeapWriter {
+    /// A heap of its own that will lie at `address`.
     pub(super) fn new(address: u64) -> Self {
         Self { address, bytes: Vec::new(), start: 0, index: 0 }
+    }
+
+    /// A heap at the end of a file that is being laid out.
+    pub(super) fn at_end_of(file: Vec<u8>) -> Self {
+        Self { address: 0, start: file.len(), bytes: file, index: 0 }
     }
 
     /// Stores an object and returns the element that refers to it as `values` values.
@@ -49,7 +56,7 @@ impl HeapWriter {
         element
     }
 
-    /// All collections; empty if nothing was stored.
+    /// The buffer with all collections; as it was if nothing was stored.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.end_collection();
         self.bytes

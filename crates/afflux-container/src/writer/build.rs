@@ -1,4 +1,4 @@
-//! Creation: HDF5 builds the file in memory, then it is written in one piece and renamed.
+//! Creation: the file is laid out in memory and opened by HDF5, then it is written in one piece and renamed.
 
 use super::column_table::{ColumnTable, chunk_shape};
 use super::counters::put;
@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What HDF5 made, before it is anywhere but in memory.
+/// The new file, before it is anywhere but in memory.
 struct Built {
     hdf: Hdf,
     driver: SharedState,
@@ -231,6 +231,12 @@ fn build_with_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) ->
         return Err(CreateError::Unexpected("it has no superblock"));
     }
     Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, image })
+}
+
+/// The file as HDF5 builds it, to compare with.
+#[cfg(test)]
+pub(crate) fn image_by_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Vec<u8> {
+    build_with_hdf5(root_attributes, groups).map(|built| built.image).expect("HDF5 builds it")
 }
 
 /// Raw data never passes through HDF5 after creation; a cache of it could only go stale.

@@ -200,3 +200,20 @@ fn many_small_sets_share_the_writes_of_a_seal() {
     writer.close().unwrap();
     assert_eq!(check_plainly(&path, &spec, &[3; 345]).unwrap(), vec![vec![3; 3]; 345]);
 }
+
+#[test]
+fn a_text_too_long_for_a_header_is_no_hindrance() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let mut spec = two_sets();
+    let input = "all that the run was told. ".repeat(3000);
+    spec.attributes.push(("input".into(), input.clone()));
+    let mut writer = ContainerWriter::create(Arc::new(PosixStorage), &path, &spec, Existing::Refuse).unwrap();
+    let mut engine = Engine::new(spec);
+    engine.flush(&mut writer, &[9, 5]);
+    writer.close().unwrap();
+    check_plainly(&path, &two_sets(), &[9, 5]).unwrap();
+    assert!(SeriesFile::open(&path).is_ok());
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(bytes.windows(input.len()).any(|window| window == input.as_bytes()));
+}
