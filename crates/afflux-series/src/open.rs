@@ -20,7 +20,9 @@ use crate::{OpenError, SeriesWriter, Statistics};
 /// save system calls that cost little beside the copy.
 const INDEPENDENT_PIECE_BYTES: u64 = 32 << 10;
 
-/// So few pieces a column are written as they are: the calls cost less than the messages of an exchange.
+/// A rank with so few pieces a column writes them as they are: the calls cost less than the messages of an exchange. (Measured
+/// on thread ranks and a local file system, from 24 ranks with 128 points to 768 with 4,096: directly 5, 42, 228 ms for a
+/// run, by exchange 9, 52, 280 ms.)
 const INDEPENDENT_PIECES: u64 = 16;
 
 /// What registration gives a rank.

@@ -1,5 +1,5 @@
 //! While no flush is due, appending a row allocates nothing. (That it makes no system call is shown under `strace` by the
-//! end-to-end tests; that it costs little more than the copy, by `afflux bench append`.)
+//! end-to-end tests; that it costs little more than the copy, by the example `append_figures`.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -57,3 +57,8 @@ pub mod collective {
 pub mod file {
     pub use afflux_container::*;
 }
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
