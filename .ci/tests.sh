@@ -75,7 +75,7 @@ mpi_steps() {
     export CORPUS_OPENMPI='' CORPUS_MPICH='' CONFORMANCE_OPENMPI='' CONFORMANCE_MPICH='' AFFLUX_MPICH='' MPIRUN_OPENMPI='' MPIRUN_MPICH=''
     if [ -n "$openmpi_compiler" ]; then
         MPIRUN_OPENMPI=$(mpi_launcher openmpi)
-        launcher_step "Open MPI" "$MPIRUN_OPENMPI" "Open MPI"
+        launcher_step "Open MPI" "$MPIRUN_OPENMPI" open-mpi.org
         step "programs for Open MPI" 1200 cargo build --locked --workspace --bins --examples "${mpi_workspace_args[@]}"
         CORPUS_OPENMPI=$target_directory/debug/examples/oracle_mpi
         CONFORMANCE_OPENMPI=$target_directory/debug/afflux-comm-conformance

@@ -23,7 +23,8 @@ fn family() -> Family {
 /// The launcher of an MPI family, with the arguments that more ranks than cores need.
 fn launcher(family: Family) -> Option<Command> {
     let (names, sign): (&[&str], &str) = match family {
-        Family::OpenMpi => (&["mpirun.openmpi", "mpirun"], "Open MPI"),
+        // Its own name for itself depends on the name it is called by; the address for bug reports does not.
+        Family::OpenMpi => (&["mpirun.openmpi", "mpirun"], "open-mpi.org"),
         Family::Mpich => (&["mpirun.mpich", "mpiexec.hydra", "mpirun"], "HYDRA"),
         Family::Other => return None,
     };
