@@ -238,11 +238,14 @@ impl SeriesWriter {
         }
     }
 
-    /// Collective: closes the file behind the last flush.
+    /// Collective: closes the file behind the last flush, whose seal it answers for.
     pub(crate) fn finish(mut self) -> Result<Statistics, FlushError> {
         let begin = Instant::now();
-        let closed = self.container.take().map(afflux_container::ContainerWriter::close).transpose();
-        let closed = closed.map_err(FlushError::from);
+        let container = self.container.take();
+        let closed = match self.deferred.take() {
+            Some(first_cause) => Err(FlushError::Failed { first_cause }),
+            None => container.map(afflux_container::ContainerWriter::close).transpose().map_err(FlushError::from),
+        };
         let (structure_writes, file_bytes) = match &closed {
             Ok(Some(report)) => (report.counters.total().writes, report.file_bytes),
             Ok(None) | Err(_) => (0, 0),

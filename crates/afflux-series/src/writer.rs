@@ -209,7 +209,9 @@ impl SeriesWriter {
         if self.state != WriterState::Open {
             return Err(self.refused());
         }
-        self.checkpoint()?;
+        if let Some(step) = self.step {
+            self.flush(step + 1, step)?;
+        }
         self.finish()
     }
 
