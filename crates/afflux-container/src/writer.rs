@@ -15,8 +15,8 @@
 //! 2. *Announcement.* If space was taken since the last seal, a seal slot with the new end of allocation and the *old*
 //!    watermark. From here on metadata may point at the new space, and a resume must not give it away again.
 //! 3. *Checksums* of the changed columns, each in the slot that the last seal does not use.
-//! 4. *Metadata*, what is pointed at before what points at it: data blocks of the chunk index, super blocks, index blocks,
-//!    index headers. Object headers on the medium still state the old extents, and no reader looks up a chunk beyond an extent.
+//! 4. *Metadata*, what is pointed at before what points at it: data blocks of the chunk index, super blocks, then index
+//!    blocks and index headers (which are neighbours). Object headers on the medium still state the old extents, and no reader looks up a chunk beyond an extent.
 //! 5. *Object headers*, those blocks that hold an extent last: one after another, those that are near each other in one write (as a rule all of a set).
 //!    Between the first and the last a plain reader sees some datasets longer than others, all of them right.
 //! 6. *Seal slot* with the new watermark: now our own readers see the rows too.
