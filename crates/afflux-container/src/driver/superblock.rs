@@ -27,7 +27,10 @@ pub(crate) fn is_expected(superblock: &Superblock) -> bool {
 
 /// Jenkins' lookup3 with initial value 0 (public domain, 2006), as HDF5 uses it for metadata.
 pub(crate) fn lookup3(bytes: &[u8]) -> u32 {
-    let word = |part: &[u8]| part.iter().rev().fold(0_u32, |value, &byte| (value << 8) | u32::from(byte));
+    let word = |part: &[u8]| match *part {
+        [b0, b1, b2, b3] => u32::from_le_bytes([b0, b1, b2, b3]),
+        _ => part.iter().rev().fold(0_u32, |value, &byte| (value << 8) | u32::from(byte)),
+    };
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let start = 0xdead_beef_u32.wrapping_add(length);
     let (mut a, mut b, mut c) = (start, start, start);

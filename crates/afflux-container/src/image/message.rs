@@ -46,19 +46,20 @@ pub(super) struct HeaderWriter {
 
 impl HeaderWriter {
     pub(super) fn new() -> Self {
-        Self { messages: Vec::with_capacity(512), attributes: 0 }
+        Self { messages: Vec::with_capacity(1024), attributes: 0 }
     }
 
     /// The block; `None` if it is longer than headers can be.
     pub(super) fn finish(self) -> Option<Vec<u8>> {
         let length = u32::try_from(self.messages.len()).ok()?;
-        let mut block = b"OHDR\x02".to_vec();
+        let mut block = Vec::with_capacity(self.messages.len() + 18);
+        block.extend_from_slice(b"OHDR\x02");
         // Creation order tracked and indexed, limits of attribute storage stated, a length of four bytes.
         block.push(0x04 | 0x08 | 0x10 | 0x02);
         block.extend(COMPACT_MAX.to_le_bytes());
         block.extend(0_u16.to_le_bytes());
         block.extend(length.to_le_bytes());
-        block.extend(self.messages);
+        block.extend_from_slice(&self.messages);
         let checksum = lookup3(&block);
         block.extend(checksum.to_le_bytes());
         Some(block)
@@ -83,7 +84,7 @@ impl HeaderWriter {
         body.extend(&length.to_le_bytes()[..1 + usize::from(wide)]);
         body.extend(name.as_bytes());
         body.extend(address.to_le_bytes());
-        self.message(LINK, 0, 0, &body)
+        self.message(LINK, 0, 0, &[&body])
     }
 
     pub(super) fn dataspace(&mut self, lengths: &[u64], lengths_max: &[u64]) {
@@ -204,34 +205,30 @@ impl HeaderWriter {
     }
 
     fn put(&mut self, name: &str, type_bytes: &[u8], space: &[u8], values: &[u8]) -> Option<()> {
-        let mut body = vec![3, 0];
-        for length in [name.len() + 1, type_bytes.len(), space.len()] {
-            body.extend(u16::try_from(length).ok()?.to_le_bytes());
+        let mut start = [3, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (place, length) in start[2..8].chunks_exact_mut(2).zip([name.len() + 1, type_bytes.len(), space.len()]) {
+            place.copy_from_slice(&u16::try_from(length).ok()?.to_le_bytes());
         }
-        body.push(0);
-        body.extend(name.as_bytes());
-        body.push(0);
-        body.extend(type_bytes);
-        body.extend(space);
-        body.extend(values);
         let order = self.attributes;
         self.attributes = order.checked_add(1)?;
-        self.message(ATTRIBUTE, 0, order, &body)
+        self.message(ATTRIBUTE, 0, order, &[&start, name.as_bytes(), &[0], type_bytes, space, values])
     }
 
-    fn message(&mut self, message_type: u8, flags: u8, order: u16, body: &[u8]) -> Option<()> {
-        let length = u16::try_from(body.len()).ok()?;
-        self.messages.push(message_type);
-        self.messages.extend(length.to_le_bytes());
-        self.messages.push(flags);
-        self.messages.extend(order.to_le_bytes());
-        self.messages.extend(body);
+    /// Appends a message whose body is in parts; `None` if it is too long.
+    fn message(&mut self, message_type: u8, flags: u8, order: u16, parts: &[&[u8]]) -> Option<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let [length_low, length_high] = u16::try_from(length).ok()?.to_le_bytes();
+        let [order_low, order_high] = order.to_le_bytes();
+        self.messages.extend_from_slice(&[message_type, length_low, length_high, flags, order_low, order_high]);
+        for part in parts {
+            self.messages.extend_from_slice(part);
+        }
         Some(())
     }
 
     /// A message whose length is bounded by what it is.
     fn short_message(&mut self, message_type: u8, flags: u8, body: &[u8]) {
-        let done = self.message(message_type, flags, 0, body);
+        let done = self.message(message_type, flags, 0, &[body]);
         debug_assert!(done.is_some(), "a message of a few bytes");
     }
 }
@@ -268,9 +265,8 @@ fn float_type(order_bits: u8, bytes: u8) -> Vec<u8> {
     let (sign_at, exponent_at, exponent_bits, bias): (u8, u8, u8, u16) =
         if bytes == 4 { (31, 23, 8, 127) } else { (63, 52, 11, 1023) };
     let [bias_low, bias_high] = bias.to_le_bytes();
-    let mut body = vec![0x11, order_bits, sign_at, 0, bytes, 0, 0, 0, 0, 0, 8 * bytes, 0];
-    body.extend([exponent_at, exponent_bits, 0, exponent_at, bias_low, bias_high, 0, 0]);
-    body
+    let place = [order_bits, sign_at, 0, bytes, 0, 0, 0, 0, 0, 8 * bytes, 0];
+    [&[0x11][..], &place, &[exponent_at, exponent_bits, 0, exponent_at, bias_low, bias_high, 0, 0]].concat()
 }
 
 /// `sign_bits`: 0x08 if signed.
@@ -288,7 +284,8 @@ fn vector_space(length: usize) -> Vec<u8> {
 }
 
 fn simple_space(lengths: &[u64], lengths_max: &[u64]) -> Vec<u8> {
-    let mut body = vec![2, small(lengths.len()), 1, 1];
+    let mut body = Vec::with_capacity(4 + 16 * lengths.len());
+    body.extend_from_slice(&[2, small(lengths.len()), 1, 1]);
     body.extend(lengths.iter().chain(lengths_max).flat_map(|length| length.to_le_bytes()));
     body
 }
