@@ -108,12 +108,13 @@ impl Synth {
         let set = ProbeSet::new(name).points(points).every(self.cadence);
         (0..self.variables).fold(set, |set, variable| {
             let name = format!("v{variable}");
-            set.variable(match self.element {
+            let made_up = match self.element {
                 Element::F32 => Variable::f32(name),
                 Element::F64 => Variable::f64(name),
                 Element::I32 => Variable::i32(name),
                 Element::I64 => Variable::i64(name),
-            })
+            };
+            set.variable(made_up.long_name(format!("made-up quantity {variable}")))
         })
     }
 
