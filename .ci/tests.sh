@@ -72,7 +72,8 @@ launcher_step() {
 mpi_steps() {
     local directory packages=(-p afflux-comm -p afflux-collective -p afflux-cli)
     local features=(--features afflux-comm/mpi,afflux-collective/mpi,afflux-cli/mpi)
-    export CORPUS_OPENMPI='' CORPUS_MPICH='' CONFORMANCE_OPENMPI='' CONFORMANCE_MPICH='' AFFLUX_MPICH='' MPIRUN_OPENMPI='' MPIRUN_MPICH=''
+    export CORPUS_OPENMPI='' CORPUS_MPICH='' CONFORMANCE_OPENMPI='' CONFORMANCE_MPICH=''
+    export AFFLUX_MPICH='' MPIRUN_OPENMPI='' MPIRUN_MPICH=''
     if [ -n "$openmpi_compiler" ]; then
         MPIRUN_OPENMPI=$(mpi_launcher openmpi)
         launcher_step "Open MPI" "$MPIRUN_OPENMPI" open-mpi.org
@@ -140,11 +141,27 @@ full_steps() {
     local script all=(-- --include-ignored)
     have cargo-nextest && all=(--run-ignored all)
     tests_of "tests, optimised" 3600 --release --workspace "${test_targets[@]}" "${mpi_workspace_args[@]}" "${all[@]}"
+    optimised_conformance_steps
     for script in tests/e2e/full-*.sh; do
         counted_step "e2e $(basename "$script" .sh)" 3600 bash "$script"
     done
     without_mpi_steps
     static_hdf5_steps
+}
+
+# Gigabytes are made and compared byte by byte: not for an unoptimised program.
+optimised_conformance_steps() {
+    local directory
+    if [ -n "$CONFORMANCE_OPENMPI" ]; then
+        step "conformance for Open MPI, optimised" 1200 cargo build --release --locked --workspace --bins "${mpi_workspace_args[@]}"
+        CONFORMANCE_OPENMPI=$target_directory/release/afflux-comm-conformance
+    fi
+    if [ -n "$CONFORMANCE_MPICH" ]; then
+        directory=$(mpi_target_directory mpich)
+        step "conformance for MPICH, optimised" 1200 env MPICC="$mpich_compiler" CARGO_TARGET_DIR="$directory" \
+            cargo build --release --locked -p afflux-comm --features mpi --bins
+        CONFORMANCE_MPICH=$directory/release/afflux-comm-conformance
+    fi
 }
 
 # The other build that the manifests allow: everything tested where ranks are threads only, and the command runs.
