@@ -16,6 +16,7 @@ use afflux_comm::agree::agree;
 use afflux_container::{ColumnChecksum, DatasetIndex, NewColumn, Seal};
 use afflux_plan::Extents;
 
+use crate::buffer::Buffer;
 use crate::local_set::Segment;
 use crate::state::{Event, WriterState};
 use crate::wire::{Damaged, Decoder, Encoder};
@@ -77,14 +78,14 @@ impl SeriesWriter {
         if prepared.is_ok() {
             self.transpose(&columns, &mut extents, &mut checksums);
         } else {
-            self.staging.clear();
+            self.staged_bytes = 0;
         }
         let after_transpose = Instant::now();
 
         let outcome = prepared.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
         let options = WriteOptions { path: self.path, ..WriteOptions::default() };
         let part = Part { outcome, elements: &mut checksums };
-        let written = self.file.write_all(&extents, &[&self.staging], &options, part);
+        let written = self.file.write_all(&extents, &[&self.staging[..self.staged_bytes]], &options, part);
         prepared?;
         let report = written?;
         let after_write = Instant::now();
@@ -195,8 +196,11 @@ impl SeriesWriter {
         }
         segments.sort_unstable_by_key(|segment| segment.offset);
         let bytes = segments.iter().map(|segment| segment.bytes).sum();
-        self.staging.resize(bytes, 0);
-        let mut rest = self.staging.as_mut_slice();
+        if self.staging.len() < bytes {
+            self.staging = Buffer::zeroed(bytes);
+        }
+        self.staged_bytes = bytes;
+        let mut rest = &mut self.staging[..bytes];
         for segment in &segments {
             let (payload, behind) = rest.split_at_mut(segment.bytes);
             rest = behind;
@@ -208,7 +212,7 @@ impl SeriesWriter {
             checksums[slot].value = checksums[slot].value.wrapping_add(checksum);
         }
         let held: u64 = self.sets.iter().map(crate::local_set::LocalSet::memory_bytes).sum();
-        self.statistics.memory_bytes = self.statistics.memory_bytes.max(held + self.staging.capacity() as u64);
+        self.statistics.memory_bytes = self.statistics.memory_bytes.max(held + self.staging.len() as u64);
     }
 
     fn seal(&mut self, rows: &[u64], columns: &[(usize, u64)], sums: &[Reduce]) -> Result<(), FlushError> {

@@ -5,6 +5,7 @@
 //! writes them collectively (`afflux-collective`) and seals them. This crate knows steps, points and states; it names neither
 //! MPI nor HDF5, and moves no byte to storage itself.
 
+mod buffer;
 mod builder;
 mod error;
 mod flush;

@@ -242,16 +242,15 @@ impl LocalSet {
             return run_checksum(place(0, 0), values);
         };
         let values = self.variables[variable].values();
-        let window = &self.window.variables[variable];
         let shape = Shape {
-            columns: window.columns(),
+            columns: self.window.columns(variable),
             rows,
             block_rows: index(self.geometry.chunk_steps),
-            element_bytes: window.element_bytes(),
+            element_bytes: self.variables[variable].element.bytes(),
         };
         let order = &self.orders[variable][segment.points.start * values..segment.points.end * values];
         let positions = &self.positions[segment.points.clone()];
-        transpose(shape, window.rows(first, rows), order, payload, |column, block| {
+        transpose(shape, self.window.values(variable, first, rows), order, payload, |column, block| {
             let component = u32::try_from(column % values).expect("components are counted in u32");
             sum = sum.wrapping_add(run_checksum(place(positions[column / values], component), block));
         });

@@ -8,6 +8,7 @@ use afflux_comm::{Communicator, Reduce};
 use afflux_container::{ContainerWriter, FileSpec};
 use afflux_storage::OpenMode;
 
+use crate::buffer::Buffer;
 use crate::builder::{Existing, SeriesBuilder};
 use crate::local_set::{LocalSet, Placement};
 use crate::registry::{self, Registered};
@@ -74,7 +75,8 @@ impl SeriesBuilder {
             watermark: None,
             first_cause: None,
             deferred: None,
-            staging: Vec::new(),
+            staging: Buffer::zeroed(0),
+            staged_bytes: 0,
             path,
             last_flush: Instant::now(),
             statistics,

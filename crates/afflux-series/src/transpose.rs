@@ -6,7 +6,10 @@
 
 /// Value columns in a tile: 32 columns x 50 rows x 8 bytes are 12.8 KB, a third of a first-level cache; and 32 neighbouring
 /// values of a row are four cache lines, enough for the prefetcher.
-const TILE_COLUMNS: usize = 32;
+const TILE_COLUMNS: usize = 64;
+
+/// Rows moved together where a tile's columns lie side by side.
+const STRIP_ROWS: usize = 8;
 
 /// The shape of one transposition.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +59,14 @@ fn tiles<const BYTES: usize>(
         let contiguous = tile_order.windows(2).all(|pair| pair[0] + 1 == pair[1]);
         if contiguous {
             let start = tile_order[0] as usize;
-            for row in 0..rows {
-                let values = &source[row * columns + start..row * columns + start + tile_order.len()];
-                for (block, value) in blocks[row..].iter_mut().step_by(block_rows).zip(values) {
+            let values = |row: usize| &source[row * columns + start..row * columns + start + tile_order.len()];
+            let strips = rows / STRIP_ROWS;
+            for strip in 0..strips {
+                let first_row = strip * STRIP_ROWS;
+                transpose_strip(std::array::from_fn(|row| values(first_row + row)), blocks, block_rows, first_row);
+            }
+            for row in strips * STRIP_ROWS..rows {
+                for (block, value) in blocks[row..].iter_mut().step_by(block_rows).zip(values(row)) {
                     *block = *value;
                 }
             }
@@ -73,6 +81,24 @@ fn tiles<const BYTES: usize>(
         for (index, block) in blocks.chunks_exact_mut(block_rows).enumerate() {
             block[rows..].fill([0; BYTES]);
             finished(first + index, block[..rows].as_flattened());
+        }
+    }
+}
+
+/// `STRIP_ROWS` rows of a tile at once: as many streams of loads are under way together, and each block takes one
+/// contiguous store of a cache line (of eight-byte values).
+fn transpose_strip<const BYTES: usize>(
+    rows: [&[[u8; BYTES]]; STRIP_ROWS],
+    blocks: &mut [[u8; BYTES]],
+    block_rows: usize,
+    first_row: usize,
+) {
+    let width = rows[0].len();
+    let rows = rows.map(|row| &row[..width]);
+    for (column, block) in blocks.chunks_exact_mut(block_rows).enumerate() {
+        let target = &mut block[first_row..first_row + STRIP_ROWS];
+        for (value, row) in target.iter_mut().zip(rows) {
+            *value = row[column];
         }
     }
 }

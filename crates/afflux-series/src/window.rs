@@ -1,86 +1,77 @@
 //! The window of one set on one rank: rows in memory, step-major, from the start of the unfinished column of chunks on.
 //!
-//! One buffer a variable, `rows_max` rows of `columns` values each (`columns` = local points x components, in registration
+//! For each variable one stretch of the buffer, `rows_max` rows of `columns` values each (`columns` = local points x components, in registration
 //! order, behind them the points that nobody owns and this rank fills). Row 0 of the buffer is always the first row of a
 //! column of chunks, so a flush writes whole blocks and never reads back. Sized once; appending allocates nothing.
 
 use afflux_container::ElementType;
 
+use crate::buffer::Buffer;
 use crate::{Step, Values};
 
-/// The rows of one variable.
+/// Where the rows of one variable lie.
 #[derive(Debug)]
-pub(crate) struct VariableWindow {
+struct VariableRows {
     element: ElementType,
     /// Values in a row.
     columns: usize,
-    /// `rows_max * columns` values.
-    bytes: Vec<u8>,
+    /// Offset of the first row in the buffer, in bytes.
+    start: usize,
 }
 
-impl VariableWindow {
+impl VariableRows {
     /// A row's length in bytes.
-    pub fn row_bytes(&self) -> usize {
+    fn row_bytes(&self) -> usize {
         self.columns * self.element.bytes()
     }
 
-    /// Values in a row.
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// Bytes of one value.
-    pub fn element_bytes(&self) -> usize {
-        self.element.bytes()
-    }
-
-    /// The rows from `first` on, `row_bytes` each.
-    pub fn rows(&self, first: usize, count: usize) -> &[u8] {
-        let row_bytes = self.row_bytes();
-        &self.bytes[first * row_bytes..(first + count) * row_bytes]
+    /// The bytes of `count` rows from `first` on.
+    fn range(&self, first: usize, count: usize) -> std::ops::Range<usize> {
+        let start = self.start + first * self.row_bytes();
+        start..start + count * self.row_bytes()
     }
 }
 
 /// The rows of one set.
 #[derive(Debug)]
 pub(crate) struct Window {
-    pub variables: Vec<VariableWindow>,
+    variables: Vec<VariableRows>,
+    bytes: Buffer,
     /// Simulation step of each row held.
     steps: Vec<Step>,
     /// Simulated time of each row held.
     times: Vec<f64>,
     /// Number, in the file, of the first row held.
     first_row: u64,
-    /// Rows the buffers can hold.
+    /// Rows the buffer can hold.
     rows_max: usize,
 }
 
 impl Window {
     /// Room for `rows_max` rows of variables `(element, values of the caller's in a row, values filled by us)`.
     pub fn new(rows_max: usize, first_row: u64, variables: &[(ElementType, usize, usize)]) -> Self {
-        let variables = variables
+        let mut length = 0;
+        let rows: Vec<VariableRows> = variables
             .iter()
             .map(|&(element, given, filled)| {
-                let columns = given + filled;
-                let mut bytes = vec![0; rows_max * columns * element.bytes()];
-                if filled > 0 {
-                    let fill = element.fill_value_bytes();
-                    for row in bytes.chunks_exact_mut(columns * element.bytes()) {
-                        for value in row[given * element.bytes()..].chunks_exact_mut(element.bytes()) {
-                            value.copy_from_slice(&fill[..element.bytes()]);
-                        }
-                    }
-                }
-                VariableWindow { element, columns, bytes }
+                let variable = VariableRows { element, columns: given + filled, start: length };
+                length += rows_max * variable.row_bytes();
+                variable
             })
             .collect();
-        Self {
-            variables,
-            steps: Vec::with_capacity(rows_max),
-            times: Vec::with_capacity(rows_max),
-            first_row,
-            rows_max,
+        let mut bytes = Buffer::zeroed(length);
+        for (variable, &(element, given, filled)) in rows.iter().zip(variables) {
+            if filled > 0 {
+                let fill = element.fill_value_bytes();
+                for row in bytes[variable.range(0, rows_max)].chunks_exact_mut(variable.row_bytes()) {
+                    for value in row[given * element.bytes()..].chunks_exact_mut(element.bytes()) {
+                        value.copy_from_slice(&fill[..element.bytes()]);
+                    }
+                }
+            }
         }
+        let (steps, times) = (Vec::with_capacity(rows_max), Vec::with_capacity(rows_max));
+        Self { variables: rows, bytes, steps, times, first_row, rows_max }
     }
 
     /// Begins the row of `step`.
@@ -92,11 +83,20 @@ impl Window {
 
     /// Copies one variable's values into the last row, `first_column` values from its start.
     pub fn put(&mut self, variable: usize, first_column: usize, values: Values<'_>) {
-        let row = self.steps.len() - 1;
-        let window = &mut self.variables[variable];
-        let start = row * window.row_bytes() + first_column * window.element.bytes();
+        let rows = &self.variables[variable];
+        let start = rows.range(self.steps.len() - 1, 1).start + first_column * rows.element.bytes();
         let bytes = values.bytes();
-        window.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Values in a row of a variable.
+    pub fn columns(&self, variable: usize) -> usize {
+        self.variables[variable].columns
+    }
+
+    /// The rows of a variable from `first` on, step-major.
+    pub fn values(&self, variable: usize, first: usize, count: usize) -> &[u8] {
+        &self.bytes[self.variables[variable].range(first, count)]
     }
 
     /// Rows held.
@@ -126,14 +126,13 @@ impl Window {
 
     /// Forgets the rows of finished columns; those of the unfinished one stay.
     pub fn keep_unfinished(&mut self, chunk_steps: usize) {
-        let finished = self.steps.len() / chunk_steps * chunk_steps;
+        let held = self.steps.len();
+        let finished = held / chunk_steps * chunk_steps;
         if finished == 0 {
             return;
         }
-        let held = self.steps.len();
-        for window in &mut self.variables {
-            let row_bytes = window.row_bytes();
-            window.bytes.copy_within(finished * row_bytes..held * row_bytes, 0);
+        for variable in &self.variables {
+            self.bytes.copy_within(variable.range(finished, held - finished), variable.start);
         }
         self.steps.drain(..finished);
         self.times.drain(..finished);
@@ -142,8 +141,7 @@ impl Window {
 
     /// Memory held, in bytes.
     pub fn bytes(&self) -> u64 {
-        let values: usize = self.variables.iter().map(|window| window.bytes.len()).sum();
-        (values + self.rows_max * (size_of::<Step>() + size_of::<f64>())) as u64
+        (self.bytes.len() + self.rows_max * (size_of::<Step>() + size_of::<f64>())) as u64
     }
 }
 
@@ -161,7 +159,7 @@ mod tests {
         window.keep_unfinished(3);
         assert_eq!((window.rows(), window.first_row(), window.row_end()), (1, 6, 7));
         assert_eq!(window.steps(), [6]);
-        let row: Vec<i32> = bytemuck::allocation::pod_collect_to_vec(window.variables[0].rows(0, 1));
+        let row: Vec<i32> = bytemuck::allocation::pod_collect_to_vec(window.values(0, 0, 1));
         assert_eq!(row[..2], [6, 60]);
         let fill = ElementType::I32.fill_value_bytes();
         assert_eq!(row[2].to_le_bytes(), fill[..4], "points without an owner keep their fill value");

@@ -5,6 +5,7 @@ use std::time::Instant;
 use afflux_collective::CollectiveFile;
 use afflux_container::ContainerWriter;
 
+use crate::buffer::Buffer;
 use crate::builder::SeriesBuilder;
 use crate::local_set::LocalSet;
 use crate::schedule::Schedule;
@@ -45,8 +46,10 @@ pub struct SeriesWriter {
     pub(crate) first_cause: Option<String>,
     /// A failure of rank 0 behind the verdict of a flush; told to all ranks by the next collective call.
     pub(crate) deferred: Option<String>,
-    /// Whole blocks on their way to the file.
-    pub(crate) staging: Vec<u8>,
+    /// Whole blocks on their way to the file; grown when a flush needs more.
+    pub(crate) staging: Buffer,
+    /// How much of it the present flush uses.
+    pub(crate) staged_bytes: usize,
     pub(crate) path: afflux_collective::Path,
     pub(crate) last_flush: Instant,
     pub(crate) statistics: Statistics,

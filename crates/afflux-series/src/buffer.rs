@@ -1,0 +1,53 @@
+//! Memory for windows and staging: zeroed, and in huge pages where it is large.
+//!
+//! A window of some megabytes is touched once, page by page, at the beginning of a run: with pages of 4 KiB the faults of a short
+//! run cost as much as its transposition, and its strided reads miss the translation cache ever after.
+
+use std::ops::{Deref, DerefMut};
+
+use memmap2::{Advice, MmapMut};
+
+/// A huge page.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// From half a huge page on, a mapping of whole ones is worth its padding.
+const MAPPED_BYTES_MIN: usize = HUGE_PAGE_BYTES / 2;
+
+/// A zeroed buffer, at least as long as asked for.
+#[derive(Debug)]
+pub(crate) enum Buffer {
+    Heap(Vec<u8>),
+    Mapped(MmapMut),
+}
+
+impl Buffer {
+    pub fn zeroed(bytes: usize) -> Self {
+        if bytes >= MAPPED_BYTES_MIN
+            && let Ok(map) = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))
+        {
+            // Advice only: without huge pages the buffer is as good as any.
+            let _ = map.advise(Advice::HugePage);
+            return Self::Mapped(map);
+        }
+        Self::Heap(vec![0; bytes])
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Mapped(map) => map,
+        }
+    }
+}
