@@ -4,7 +4,7 @@
 //! rank sends and receives one message a call: bytes received by all ranks in a second, and its ratio to a memcpy of
 //! the same bytes by as many threads or processes at once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use afflux_comm::{Communicator, Reduce, threads};
 
@@ -27,6 +27,52 @@ fn median_seconds(calls: usize, mut call: impl FnMut()) -> f64 {
     seconds[calls / 2]
 }
 
+/// Rank 0 computes for a millisecond before each call while the others wait: what the calls take beyond that, and the CPU time
+/// of the last rank for each.
+fn late_rank(comm: &dyn Communicator) {
+    let work = Duration::from_millis(1);
+    let compute = || {
+        let started = thread_seconds();
+        while comm.rank() == 0 && thread_seconds() - started < work.as_secs_f64() {}
+    };
+    let mut message = vec![1; 500];
+    let mut run = |name: &str, call: &mut dyn FnMut(&mut Vec<u8>)| {
+        let calls = 200;
+        comm.barrier().expect("barrier");
+        let (started, busy) = (Instant::now(), thread_seconds());
+        for _ in 0..calls {
+            compute();
+            call(&mut message);
+        }
+        let calls = f64::from(calls);
+        let (took, busy) = (started.elapsed().as_secs_f64() / calls, (thread_seconds() - busy) / calls);
+        let busy = comm.all_gather(&busy.to_le_bytes()).expect("all_gather");
+        let waiter = f64::from_le_bytes(busy[comm.size() - 1][..].try_into().expect("eight bytes"));
+        if comm.rank() == 0 {
+            println!(
+                "{} {} ranks: rank 0 works 1 ms, then {name}: {:.0} us more, a waiter's CPU time {:.0} us",
+                comm.backend(),
+                comm.size(),
+                (took - work.as_secs_f64()) * 1e6,
+                waiter * 1e6
+            );
+        }
+    };
+    run("all_reduce", &mut |_| comm.all_reduce(&mut [Reduce::sum(1)]).expect("all_reduce"));
+    run("broadcast of 500 B, barrier", &mut |message| {
+        comm.broadcast(0, message).expect("broadcast");
+        comm.barrier().expect("barrier");
+    });
+}
+
+/// CPU time of this thread.
+fn thread_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer; the clock exists on Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second")).as_secs_f64()
+}
+
 fn measure(comm: &dyn Communicator) {
     let calls = 2_000;
     let print = |name: &str, seconds: f64| {
@@ -37,11 +83,13 @@ fn measure(comm: &dyn Communicator) {
     print("barrier", median_seconds(calls, || comm.barrier().expect("barrier")));
     let mut elements = [Reduce::max(1), Reduce::min(1), Reduce::sum(1), Reduce::sum(2)];
     print("all_reduce of 4", median_seconds(calls, || comm.all_reduce(&mut elements).expect("all_reduce")));
+    late_rank(comm);
     for bytes in [100, 4_000, 100_000] {
         let mut message = vec![comm.rank() == 0; bytes].into_iter().map(u8::from).collect();
         let seconds = median_seconds(calls / 4, || comm.broadcast(0, &mut message).expect("broadcast"));
         print(&format!("broadcast of {bytes} B"), seconds);
     }
+    print("duplicate", median_seconds(calls / 20, || drop(comm.duplicate().expect("duplicate"))));
     let (rank, size) = (comm.rank(), comm.size());
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     let seconds = median_seconds(calls / 4, || {

@@ -9,6 +9,7 @@
 mod collectives;
 mod groups;
 mod messages;
+mod mixed;
 mod verdicts;
 
 use crate::Communicator;
@@ -39,6 +40,7 @@ pub fn run_all(comm: &dyn Communicator, effort: Effort) {
     collectives::run_long(comm, effort);
     groups::run(comm);
     verdicts::run(comm);
+    mixed::run(comm, effort.repetitions);
 }
 
 /// Collective: one call of each kind with small messages, for very many ranks.

@@ -24,13 +24,14 @@
 //!
 //! A rank that leaves early is a mistake of the program; [`agree`] exists so that all ranks leave a failing call
 //! together. Whoever waits longer than `AFFLUX_STALL_WARNING_SECONDS` (default 60, 0 for never) says so on standard
-//! error: thread ranks name the ranks they wait for, MPI ranks only the call, for MPI does not tell who is missing.
+//! error. Thread ranks, and MPI ranks in a small collective within one node, name the ranks they wait for; other waits of MPI
+//! ranks name only the call, for MPI does not tell who is missing.
 //!
 //! # Ranks that disagree
 //!
 //! Thread ranks compare call, call number, root, element count and operations in every collective, and all get
-//! [`CommError::Mismatch`]. Under MPI only the operations of a reduction and the lengths of an exchange are compared;
-//! other disagreements stall, or are errors of MPI.
+//! [`CommError::Mismatch`]. Under MPI only the operations of a reduction and the lengths of an exchange are compared (and
+//! within one node the calls of those ranks whose messages this one reads); other disagreements stall, or are errors of MPI.
 
 pub mod agree;
 mod alone;

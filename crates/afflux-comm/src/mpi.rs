@@ -9,9 +9,13 @@
 //!
 //! # Waiting
 //!
-//! All waits are non-blocking calls polled with a yield of the core, because the blocking calls of both libraries may
+//! Small collectives of ranks that all share one node go through its memory, and whoever waits there sleeps until it is
+//! woken (the module `node`; `AFFLUX_NODE_COLLECTIVES=off` switches it off).
+//!
+//! All other waits are non-blocking calls polled with a yield of the core, because the blocking calls of both libraries may
 //! keep a core busy while the rank they wait for has none: with more ranks than cores they cost a time slice of the
-//! scheduler a call. A wait in a small collective that lasts longer than some milliseconds starts to sleep between polls.
+//! scheduler a call. A wait that lasts longer than some milliseconds (less where ranks share cores) starts to sleep
+//! between polls; one for much data only in short naps, and never where each rank has a core.
 //!
 //! # When a rank dies
 //!
@@ -19,11 +23,14 @@
 //! See [the table](crate#when-a-rank-dies).
 
 mod communicator;
+mod cores;
 mod environment;
 mod errors;
 mod exchange;
+mod node;
 mod pieces;
 mod poll;
+mod shared;
 mod sparse;
 
 pub use communicator::MpiCommunicator;

@@ -76,10 +76,24 @@ fn conformance_on_1_2_3_4_7_ranks() {
             eprintln!("skipped: no mpirun fits {:?}", Build::this());
             return;
         };
-        let output = run(launcher, ranks, &[]);
-        assert!(output.status.success(), "{ranks} ranks: {}", text(&output));
-        assert!(text(&output).contains(&format!("conformance ok on {ranks} ranks")), "{}", text(&output));
+        conforms(launcher, ranks);
     }
+}
+
+/// As on several nodes: all collectives through MPI.
+#[test]
+fn conformance_without_the_memory_of_the_node() {
+    for ranks in [2, 3, 4, 7] {
+        let Some(mut launcher) = launcher(family()) else { return };
+        launcher.env("AFFLUX_NODE_COLLECTIVES", "off");
+        conforms(launcher, ranks);
+    }
+}
+
+fn conforms(launcher: Command, ranks: usize) {
+    let output = run(launcher, ranks, &[]);
+    assert!(output.status.success(), "{ranks} ranks: {}", text(&output));
+    assert!(text(&output).contains(&format!("conformance ok on {ranks} ranks")), "{}", text(&output));
 }
 
 #[test]

@@ -55,6 +55,7 @@ const RAW_FILE_CALLS: &[&str] = &[
 
 /// Files that may all the same, each with its reason.
 const PAST_STORAGE: &[(&str, &str)] = &[
+    ("crates/afflux-comm/src/mpi/node/memory.rs", "opens another rank's memory, which has no name but one in /proc"),
     ("crates/afflux-container/src/reader.rs", "reads a finished or live file by name, as any other reader does"),
     ("crates/afflux-container/src/reader/raw.rs", "the same, through HDF5's stock driver"),
     ("crates/afflux-container/src/reader/heap.rs", "the same, for the names in the global heap"),

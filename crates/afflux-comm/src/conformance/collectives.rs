@@ -49,7 +49,7 @@ fn roots(size: usize) -> Vec<usize> {
 
 fn broadcast(comm: &dyn Communicator) {
     for root in roots(comm.size()) {
-        for length in [0, 1, 7, 8, 4_080, 4_088, 4_089, 4_096, 4_097, 70_001] {
+        for length in [0, 1, 8, 2_040, 2_041, 4_088, 4_097, 16_360, 16_361, 70_001] {
             let expected = pattern(root, root, length, length);
             // What was in the vector does not matter, whether shorter or longer than what comes.
             let mut bytes = if comm.rank() == root { expected.clone() } else { vec![7; (comm.rank() * 5_000) % 9_000] };

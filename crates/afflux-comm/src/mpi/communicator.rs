@@ -1,34 +1,38 @@
 //! The trait's calls, said in MPI.
 //!
+//! Small collectives of ranks that share one node go through its memory ([`super::node`]); the rest, and what turns out to be
+//! too long there, through MPI.
+//!
 //! Invariants: `comm` is a duplicate that only this handle uses, with `MPI_ERRORS_RETURN`; no request outlives the call
 //! that made it.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::rc::Rc;
 
-use mpi::ffi::{self, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request};
+use mpi::ffi::{self, MPI_Comm, MPI_Request};
 
 use super::environment::{Environment, is_finalized};
 use super::errors::{ReturnedErrors, return_errors};
 use super::exchange::{Transfers, null_request};
+use super::node::{Gathered, Node};
 use super::pieces::byte;
 use super::poll::{Patience, wait};
-use super::{PIECE_BYTES_MAX, check, int, sparse};
+use super::shared::{POISON, RawReduce, Shared};
+use super::{PIECE_BYTES_MAX, check, cores, int, sparse};
 use crate::{CommError, Communicator, NodeMap, Received, Reduce, check as arguments};
 
 /// Messages of `exchange`, `gather` and `scatter`. Pairs match in order, so one tag serves all calls.
 const EXCHANGE_TAG: c_int = 17;
 /// Messages of `sparse_exchange`, in even calls; odd calls use the next tag.
 const SPARSE_TAG: c_int = 18;
-/// The message that carries the length of a broadcast and, if it fits, the payload: one call for what is short.
-const BROADCAST_HEAD_BYTES: usize = 4_096;
+/// The message that carries the length of a broadcast and, if it fits, the payload: one call for what is short. With its
+/// header below the 4,096 bytes that Open MPI sends at once within a node: the root of a longer one waits for its children.
+const BROADCAST_HEAD_BYTES: usize = 2_048;
 /// Bytes of the length in it.
 const LENGTH_BYTES: usize = 8;
 /// Elements of a reduction in one MPI call.
 const REDUCE_ELEMENTS_MAX: usize = PIECE_BYTES_MAX / size_of::<RawReduce>();
-/// An operation that no rank asked for: what becomes of an element whose ranks disagree.
-const POISON: u64 = u64::MAX;
 
 /// A rank of an MPI job.
 ///
@@ -41,81 +45,9 @@ pub struct MpiCommunicator {
     nodes: NodeMap,
     patience: Patience,
     sparse_calls: Cell<u64>,
+    /// For small collectives, where all ranks share a node and could map its memory.
+    node: Option<Node>,
     shared: Rc<Shared>,
-}
-
-/// A [`Reduce`] whose operation may be anything.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct RawReduce {
-    op: u64,
-    value: u64,
-}
-
-/// What the communicators made from one share.
-#[derive(Debug)]
-struct Shared {
-    element_type: MPI_Datatype,
-    combine: MPI_Op,
-    /// Last, so that MPI is finalised after the above are freed.
-    environment: Rc<Environment>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if !is_finalized() {
-            // SAFETY: both were created by `Shared::new` and are freed once, before MPI is finalised.
-            unsafe {
-                ffi::MPI_Op_free(&raw mut self.combine);
-                ffi::MPI_Type_free(&raw mut self.element_type);
-            }
-        }
-    }
-}
-
-impl Shared {
-    fn new(environment: Rc<Environment>) -> Result<Self, CommError> {
-        let mut element_type = byte();
-        // SAFETY: plain calls that create a type and an operation.
-        let code = unsafe { ffi::MPI_Type_contiguous(int(size_of::<RawReduce>()), byte(), &raw mut element_type) };
-        check(code, "MPI_Type_contiguous", 0)?;
-        // SAFETY: the type was just created.
-        check(unsafe { ffi::MPI_Type_commit(&raw mut element_type) }, "MPI_Type_commit", 0)?;
-        // SAFETY: a constant that the C shim initialises.
-        let mut combine = unsafe { ffi::RSMPI_SUM };
-        // SAFETY: the function has MPI's signature, lives as long as the program and does not unwind.
-        check(unsafe { ffi::MPI_Op_create(Some(combine_elements), 1, &raw mut combine) }, "MPI_Op_create", 0)?;
-        Ok(Self { element_type, combine, environment })
-    }
-}
-
-/// MPI's reduction function over the 16-byte element type: `inout[i] = in[i] op inout[i]`.
-unsafe extern "C" fn combine_elements(
-    input: *mut c_void,
-    inout: *mut c_void,
-    length: *mut c_int,
-    _datatype: *mut MPI_Datatype,
-) {
-    // SAFETY: MPI passes a valid pointer to the count.
-    let length = usize::try_from(unsafe { *length }).unwrap_or(0);
-    let (input, inout) = (input.cast::<RawReduce>(), inout.cast::<RawReduce>());
-    for index in 0..length {
-        // SAFETY: MPI passes `length` elements in both buffers. It promises no alignment beyond that of bytes.
-        unsafe {
-            let other = input.add(index).read_unaligned();
-            let mut mine = inout.add(index).read_unaligned();
-            if mine.op != other.op {
-                mine.op = POISON;
-            }
-            mine.value = match mine.op {
-                0 => mine.value.wrapping_add(other.value),
-                1 => mine.value.min(other.value),
-                2 => mine.value.max(other.value),
-                _ => 0,
-            };
-            inout.add(index).write_unaligned(mine);
-        }
-    }
 }
 
 impl MpiCommunicator {
@@ -152,23 +84,32 @@ impl MpiCommunicator {
         let shared = Rc::new(Shared::new(environment)?);
         let duplicate = dup(comm, 0)?;
         let (rank, size) = rank_and_size(duplicate)?;
-        let mut this = Self::over(duplicate, rank, size, NodeMap::from_labels(&vec![0; size]), shared);
-        this.nodes = this.find_nodes()?;
-        this.patience = patience(rank, &this.nodes);
+        let patience = Patience { own_core: false, rank };
+        let mut this = Self::over(duplicate, size, NodeMap::from_labels(&vec![0; size]), patience, shared);
+        this.find_nodes()?;
+        this.share_node()?;
         Ok(this)
     }
 
-    fn over(comm: MPI_Comm, rank: usize, size: usize, nodes: NodeMap, shared: Rc<Shared>) -> Self {
-        let patience = patience(rank, &nodes);
-        Self { comm, rank, size, nodes, patience, sparse_calls: Cell::new(0), shared }
+    fn over(comm: MPI_Comm, size: usize, nodes: NodeMap, patience: Patience, shared: Rc<Shared>) -> Self {
+        Self { comm, rank: patience.rank, size, nodes, patience, sparse_calls: Cell::new(0), node: None, shared }
+    }
+
+    /// Collective: sets up the memory of the node if all ranks are on it.
+    fn share_node(&mut self) -> Result<(), CommError> {
+        if self.nodes.node_count == 1 {
+            self.node = Node::share(self.comm, self.size, self.patience, |words| self.all_gather_words(words))?;
+        }
+        Ok(())
     }
 
     fn check(&self, code: c_int, call: &'static str) -> Result<(), CommError> {
         check(code, call, self.rank)
     }
 
-    /// Collective: which ranks can share memory. The lowest of them is the label of the node.
-    fn find_nodes(&self) -> Result<NodeMap, CommError> {
+    /// Collective: which ranks can share memory (the lowest of them is the label of the node), and whether each of them
+    /// has a core, so that it may spin.
+    fn find_nodes(&mut self) -> Result<(), CommError> {
         let mut node = self.comm;
         // SAFETY: constants that the C shim initialises; the new communicator is freed below.
         let code = unsafe {
@@ -179,11 +120,14 @@ impl MpiCommunicator {
         // SAFETY: one 32-bit number on every rank of the node.
         let code = unsafe { ffi::MPI_Bcast((&raw mut label).cast(), 1, ffi::RSMPI_UINT32_T, 0, node) };
         self.check(code, "MPI_Bcast")?;
+        let cores = cores::of_ranks(node, self.rank)?;
         // SAFETY: created above, no request uses it.
         self.check(unsafe { ffi::MPI_Comm_free(&raw mut node) }, "MPI_Comm_free")?;
         let labels = self.all_gather_words([u64::from(label)])?;
         let labels: Vec<u32> = labels.iter().map(|[label]| u32::try_from(*label).expect("labels are ranks")).collect();
-        Ok(NodeMap::from_labels(&labels))
+        self.patience.own_core = labels.iter().filter(|&&other| other == label).count() <= cores;
+        self.nodes = NodeMap::from_labels(&labels);
+        Ok(())
     }
 
     /// Starts a small collective with `start` and waits for it.
@@ -200,6 +144,9 @@ impl MpiCommunicator {
 
     /// Collective: `N` words of every rank, indexed by rank.
     fn all_gather_words<const N: usize>(&self, words: [u64; N]) -> Result<Vec<[u64; N]>, CommError> {
+        if let Some(node) = &self.node {
+            return node.all_gather_words(words);
+        }
         let mut all = vec![[0; N]; self.size];
         let count = int(N);
         // SAFETY: N words from here, N words a rank into `all`; both live until the request is complete.
@@ -228,6 +175,56 @@ impl MpiCommunicator {
             })?;
         }
         Ok(())
+    }
+
+    /// Collective: `bytes` of the root, whose length all know.
+    fn broadcast_long(&self, root: usize, length: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
+        // Keeps what is there, which is overwritten: a caller who reuses the vector saves the zeros.
+        bytes.resize(length, 0);
+        self.broadcast_known(root, bytes)
+    }
+
+    /// Collective: on the root, zeros as long as the message of each rank, indexed by rank; nothing elsewhere.
+    fn gather_lengths(&self, root: usize, length: usize) -> Result<Vec<Vec<u8>>, CommError> {
+        let length = length as u64;
+        let mut lengths = vec![0_u64; if self.rank == root { self.size } else { 0 }];
+        // SAFETY: one word from each rank into one a rank on the root.
+        self.run("MPI_Igather", false, |request| unsafe {
+            ffi::MPI_Igather(
+                (&raw const length).cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                lengths.as_mut_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                int(root),
+                self.comm,
+                request,
+            )
+        })?;
+        let to_usize = |length| usize::try_from(length).expect("a length of another rank fits here");
+        Ok(lengths.into_iter().map(|length| vec![0; to_usize(length)]).collect())
+    }
+
+    /// Collective: the length of the root's message for this rank.
+    fn scatter_lengths(&self, root: usize, messages: &[Vec<u8>]) -> Result<usize, CommError> {
+        let lengths: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
+        let mut length = 0_u64;
+        // SAFETY: one word a rank on the root into one word on each rank; elsewhere the send side is ignored.
+        self.run("MPI_Iscatter", false, |request| unsafe {
+            ffi::MPI_Iscatter(
+                lengths.as_ptr().cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                (&raw mut length).cast(),
+                1,
+                ffi::RSMPI_UINT64_T,
+                int(root),
+                self.comm,
+                request,
+            )
+        })?;
+        Ok(usize::try_from(length).expect("a length of another rank fits here"))
     }
 
     fn transfers(&self, call: &'static str) -> Transfers {
@@ -264,14 +261,6 @@ fn rank_and_size(comm: MPI_Comm) -> Result<(usize, usize), CommError> {
     Ok((to_usize(rank), to_usize(size)))
 }
 
-/// A rank may spin only where each rank of its node can have a core.
-fn patience(rank: usize, nodes: &NodeMap) -> Patience {
-    let node = nodes.node_of_rank[rank];
-    let neighbours = nodes.node_of_rank.iter().filter(|&&other| other == node).count();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Patience { own_core: neighbours <= cores, rank }
-}
-
 impl Communicator for MpiCommunicator {
     fn rank(&self) -> usize {
         self.rank
@@ -286,12 +275,21 @@ impl Communicator for MpiCommunicator {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
+        if let Some(node) = &self.node {
+            return node.barrier();
+        }
         // SAFETY: plain collective call.
         self.run("MPI_Ibarrier", false, |request| unsafe { ffi::MPI_Ibarrier(self.comm, request) })
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
         arguments::rank_in_range("broadcast", root, self.size);
+        if let Some(node) = &self.node {
+            return match node.broadcast(root, bytes)? {
+                None => Ok(()),
+                Some(length) => self.broadcast_long(root, length, bytes),
+            };
+        }
         let is_root = self.rank == root;
         let mut head = [0_u8; BROADCAST_HEAD_BYTES];
         let fits = |length: usize| length <= BROADCAST_HEAD_BYTES - LENGTH_BYTES;
@@ -314,12 +312,15 @@ impl Communicator for MpiCommunicator {
             }
             return Ok(());
         }
-        // Keeps what is there, which is overwritten: a caller who reuses the vector saves the zeros.
-        bytes.resize(length, 0);
-        self.broadcast_known(root, bytes)
+        self.broadcast_long(root, length, bytes)
     }
 
     fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
+        if let Some(node) = &self.node
+            && node.all_reduce(elements)?
+        {
+            return Ok(());
+        }
         for piece in elements.chunks_mut(REDUCE_ELEMENTS_MAX) {
             let mut result = vec![RawReduce { op: POISON, value: 0 }; piece.len()];
             // SAFETY: `Reduce` has the layout of `RawReduce` (repr(C), repr(u64)); both buffers hold as many elements
@@ -349,11 +350,17 @@ impl Communicator for MpiCommunicator {
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        let lengths: Vec<usize> = self
-            .all_gather_words([bytes.len() as u64])?
-            .iter()
-            .map(|[length]| usize::try_from(*length).expect("a length of another rank fits here"))
-            .collect();
+        let lengths = match &self.node {
+            Some(node) => match node.all_gather(bytes)? {
+                Gathered::Messages(messages) => return Ok(messages),
+                Gathered::Lengths(lengths) => lengths,
+            },
+            None => self
+                .all_gather_words([bytes.len() as u64])?
+                .iter()
+                .map(|[length]| usize::try_from(*length).expect("a length of another rank fits here"))
+                .collect(),
+        };
         let total: usize = lengths.iter().sum();
         if total == 0 {
             return Ok(vec![Vec::new(); self.size]);
@@ -391,39 +398,23 @@ impl Communicator for MpiCommunicator {
 
     fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         arguments::rank_in_range("gather", root, self.size);
-        let is_root = self.rank == root;
-        let length = bytes.len() as u64;
-        let mut lengths = vec![0_u64; if is_root { self.size } else { 0 }];
-        // SAFETY: one word from each rank into one a rank on the root.
-        self.run("MPI_Igather", false, |request| unsafe {
-            ffi::MPI_Igather(
-                (&raw const length).cast(),
-                1,
-                ffi::RSMPI_UINT64_T,
-                lengths.as_mut_ptr().cast(),
-                1,
-                ffi::RSMPI_UINT64_T,
-                int(root),
-                self.comm,
-                request,
-            )
-        })?;
+        // Messages up to this length have come with the lengths.
+        let (mut all, carried_bytes_max) = match &self.node {
+            Some(node) => (node.gather(root, bytes)?, node.message_bytes_max()),
+            None => (self.gather_lengths(root, bytes.len())?, 0),
+        };
         let mut transfers = self.transfers("gather");
-        if !is_root {
-            if !bytes.is_empty() {
+        if self.rank != root {
+            if bytes.len() > carried_bytes_max {
                 // SAFETY: `bytes` outlives `finish`.
                 unsafe { transfers.send(root, &[bytes], EXCHANGE_TAG)? };
             }
             transfers.finish()?;
             return Ok(Vec::new());
         }
-        let mut all: Vec<Vec<u8>> = lengths
-            .iter()
-            .map(|&length| vec![0; usize::try_from(length).expect("a length of another rank fits here")])
-            .collect();
         all[root].copy_from_slice(bytes);
         for (source, buffer) in all.iter_mut().enumerate() {
-            if source != root && !buffer.is_empty() {
+            if source != root && buffer.len() > carried_bytes_max {
                 // SAFETY: the vectors are not touched before `finish`.
                 unsafe { transfers.receive(source, buffer.as_mut_ptr(), buffer.len(), EXCHANGE_TAG)? };
             }
@@ -436,22 +427,13 @@ impl Communicator for MpiCommunicator {
         arguments::rank_in_range("scatter", root, self.size);
         let is_root = self.rank == root;
         assert!(!is_root || messages.len() == self.size, "scatter: the root gives one message a rank");
-        let lengths: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
-        let mut length = 0_u64;
-        // SAFETY: one word a rank on the root into one word on each rank; elsewhere the send side is ignored.
-        self.run("MPI_Iscatter", false, |request| unsafe {
-            ffi::MPI_Iscatter(
-                lengths.as_ptr().cast(),
-                1,
-                ffi::RSMPI_UINT64_T,
-                (&raw mut length).cast(),
-                1,
-                ffi::RSMPI_UINT64_T,
-                int(root),
-                self.comm,
-                request,
-            )
-        })?;
+        let length = match &self.node {
+            Some(node) => match node.scatter(root, messages)? {
+                Ok(message) => return Ok(message),
+                Err(length) => length,
+            },
+            None => self.scatter_lengths(root, messages)?,
+        };
         let mut transfers = self.transfers("scatter");
         if is_root {
             for (destination, message) in messages.iter().enumerate() {
@@ -463,7 +445,7 @@ impl Communicator for MpiCommunicator {
             transfers.finish()?;
             return Ok(messages[root].clone());
         }
-        let mut mine = vec![0; usize::try_from(length).expect("a length of another rank fits here")];
+        let mut mine = vec![0; length];
         if !mine.is_empty() {
             // SAFETY: the vector is not touched before `finish`.
             unsafe { transfers.receive(root, mine.as_mut_ptr(), mine.len(), EXCHANGE_TAG)? };
@@ -473,6 +455,9 @@ impl Communicator for MpiCommunicator {
     }
 
     fn exclusive_sum(&self, value: u64) -> Result<u64, CommError> {
+        if let Some(node) = &self.node {
+            return node.exclusive_sum(value);
+        }
         let mut below = 0_u64;
         // SAFETY: one word in, one word out; C adds unsigned words modulo 2^64.
         self.run("MPI_Iexscan", false, |request| unsafe {
@@ -535,7 +520,12 @@ impl Communicator for MpiCommunicator {
 
     fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
         let comm = dup(self.comm, self.rank)?;
-        Ok(Box::new(Self::over(comm, self.rank, self.size, self.nodes.clone(), Rc::clone(&self.shared))))
+        let mut this = Self::over(comm, self.size, self.nodes.clone(), self.patience, Rc::clone(&self.shared));
+        // Through this communicator, whose calls are quicker where it has its node's memory already.
+        if self.nodes.node_count == 1 {
+            this.node = Node::share(comm, self.size, self.patience, |words| self.all_gather_words(words))?;
+        }
+        Ok(Box::new(this))
     }
 
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
@@ -561,7 +551,10 @@ impl Communicator for MpiCommunicator {
         return_errors(comm, self.rank)?;
         let labels: Vec<u32> = members.iter().map(|member| self.nodes.node_of_rank[member.2]).collect();
         let nodes = NodeMap::from_labels(&labels);
-        Ok(Some(Box::new(Self::over(comm, place, members.len(), nodes, Rc::clone(&self.shared)))))
+        let patience = Patience { rank: place, ..self.patience };
+        let mut this = Self::over(comm, members.len(), nodes, patience, Rc::clone(&self.shared));
+        this.share_node()?;
+        Ok(Some(Box::new(this)))
     }
 
     fn nodes(&self) -> &NodeMap {
