@@ -26,16 +26,34 @@ pub struct RunPlace {
 /// The hash of one run: `bytes` holds the run's sealed rows of this column, from the column's first row on.
 #[must_use]
 pub fn run_checksum(place: RunPlace, bytes: &[u8]) -> u64 {
-    let dataset = match place.dataset {
-        DatasetIndex::Step => 0,
-        DatasetIndex::Time => 1,
-        DatasetIndex::Variable(variable) => 2 + variable as u64,
-    };
-    let mut belongs = 0x9E37_79B9_7F4A_7C15;
-    for word in [place.set as u64, dataset, place.position, u64::from(place.component), place.column] {
-        belongs = mix(belongs ^ word);
+    ColumnHasher::new(place.set, place.dataset, place.column).run(place.component, place.position, bytes)
+}
+
+/// Hashes the runs of one dataset's column, as [`run_checksum`] does: what they have in common is mixed once.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnHasher {
+    belongs: u64,
+}
+
+impl ColumnHasher {
+    /// For the runs of this column of a set's dataset.
+    #[must_use]
+    pub fn new(set: usize, dataset: DatasetIndex, column: u64) -> Self {
+        let dataset = match dataset {
+            DatasetIndex::Step => 0,
+            DatasetIndex::Time => 1,
+            DatasetIndex::Variable(variable) => 2 + variable as u64,
+        };
+        let words = [set as u64, dataset, column];
+        Self { belongs: words.into_iter().fold(0x9E37_79B9_7F4A_7C15, |belongs, word| mix(belongs ^ word)) }
     }
-    mix(belongs ^ xxh3_64(bytes))
+
+    /// The hash of the run of this component and position; see [`run_checksum`].
+    #[must_use]
+    pub fn run(self, component: u32, position: u64, bytes: &[u8]) -> u64 {
+        let belongs = mix(mix(self.belongs ^ u64::from(component)) ^ position);
+        mix(belongs ^ xxh3_64(bytes))
+    }
 }
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).

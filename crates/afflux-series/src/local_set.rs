@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use afflux_container::checksum::{RunPlace, run_checksum};
+use afflux_container::checksum::ColumnHasher;
 use afflux_container::{DatasetIndex, SetGeometry, VariableSpec};
 use afflux_plan::Extents;
 
@@ -225,13 +225,7 @@ impl LocalSet {
         let first = index(column_start - self.window.first_row());
         let rows = index(self.geometry.chunk_steps).min(self.window.rows() - first);
         let mut sum = 0_u64;
-        let place = |position, component| RunPlace {
-            set: segment.set,
-            dataset: segment.dataset,
-            position,
-            component,
-            column: segment.column,
-        };
+        let hasher = ColumnHasher::new(segment.set, segment.dataset, segment.column);
         let DatasetIndex::Variable(variable) = segment.dataset else {
             let (values, padding) = payload.split_at_mut(rows * 8);
             match segment.dataset {
@@ -239,7 +233,7 @@ impl LocalSet {
                 _ => copy_words(values, self.window.times()[first..].iter().map(|time| time.to_bits())),
             }
             padding.fill(0);
-            return run_checksum(place(0, 0), values);
+            return hasher.run(0, 0, values);
         };
         let values = self.variables[variable].values();
         let shape = Shape {
@@ -252,7 +246,7 @@ impl LocalSet {
         let positions = &self.positions[segment.points.clone()];
         transpose(shape, self.window.values(variable, first, rows), order, payload, |column, block| {
             let component = u32::try_from(column % values).expect("components are counted in u32");
-            sum = sum.wrapping_add(run_checksum(place(positions[column / values], component), block));
+            sum = sum.wrapping_add(hasher.run(component, positions[column / values], block));
         });
         sum
     }
