@@ -282,7 +282,9 @@ fn variable_dataset<'a>(
     if !variable.units.is_empty() {
         attributes.push(text("units", &variable.units));
     }
-    if let Some(long_name) = &variable.long_name {
+    // CF wants a long or a standard name of every variable.
+    let long_name = variable.long_name.as_ref().or(variable.standard_name.is_none().then_some(&variable.name));
+    if let Some(long_name) = long_name {
         attributes.push(text("long_name", long_name));
     }
     if let Some(standard_name) = &variable.standard_name {

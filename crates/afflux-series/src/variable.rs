@@ -54,7 +54,7 @@ impl Variable {
         self.spec.units = units.into();
         self
     }
-    /// A description for people.
+    /// A description for people; the variable's name where neither this nor a standard name is given.
     #[must_use]
     pub fn long_name(mut self, text: impl Into<String>) -> Self {
         self.spec.long_name = Some(text.into());
