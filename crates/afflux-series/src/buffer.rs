@@ -3,6 +3,7 @@
 //! A window of some megabytes is touched once, page by page, at the beginning of a run: with pages of 4 KiB the faults of a short
 //! run cost as much as its transposition, and its strided reads miss the translation cache ever after.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
@@ -21,15 +22,16 @@ pub(crate) enum Buffer {
 }
 
 impl Buffer {
-    pub fn zeroed(bytes: usize) -> Self {
-        if bytes >= MAPPED_BYTES_MIN
-            && let Ok(map) = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE_BYTES))
-        {
-            // Advice only: without huge pages the buffer is as good as any.
-            let _ = map.advise(Advice::HugePage);
-            return Self::Mapped(map);
+    /// A buffer of at least `bytes` bytes, or the system's reason why there is none.
+    pub fn zeroed(bytes: usize) -> io::Result<Self> {
+        if bytes < MAPPED_BYTES_MIN {
+            return Ok(Self::Heap(vec![0; bytes]));
         }
-        Self::Heap(vec![0; bytes])
+        let bytes = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map = MmapMut::map_anon(bytes)?;
+        // Advice only: without huge pages the buffer is as good as any.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Self::Mapped(map))
     }
 }
 

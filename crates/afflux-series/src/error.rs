@@ -32,14 +32,12 @@ pub enum OpenError {
     /// The file could not be created.
     #[error(transparent)]
     Create(#[from] afflux_container::CreateError),
-    /// The created file could not be opened on a rank.
-    #[error("cannot open {path} on rank {rank}: {message}; is the directory shared by all nodes?")]
-    Reach {
-        /// The file.
-        path: String,
+    /// A rank has no memory for its windows, or cannot open the created file; the same on all ranks.
+    #[error("{message} (rank {rank})")]
+    Rank {
         /// The lowest rank that failed.
         rank: usize,
-        /// What the system said.
+        /// What it lacks, and what to do.
         message: String,
     },
     /// The collective engine refused.
@@ -87,6 +85,16 @@ pub enum FlushError {
         step: Step,
         /// The step up to which rows were to be flushed.
         flush_step: Step,
+    },
+    /// There is no memory to put the window's blocks together.
+    #[error(
+        "there is no memory for {bytes} bytes of blocks on their way to the file: {source}; choose a smaller window"
+    )]
+    Memory {
+        /// Bytes needed on this rank.
+        bytes: u64,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// The file could not be grown, sealed or closed.
     #[error(transparent)]
@@ -168,6 +176,12 @@ pub enum AppendError {
         step: Step,
         /// The last step of the writer.
         last: Step,
+    },
+    /// The step is beyond [`STEP_MAX`](crate::STEP_MAX).
+    #[error("step {step} is beyond {max}, the largest there is", max = crate::STEP_MAX)]
+    StepRange {
+        /// The step given.
+        step: Step,
     },
     /// A due step was left out.
     #[error("set `{set}`: step {step} leaves a hole, step {expected} is due before it")]

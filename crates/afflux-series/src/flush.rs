@@ -75,11 +75,8 @@ impl SeriesWriter {
             .collect();
         let mut checksums: Vec<Reduce> = columns.iter().map(|_| Reduce::sum(0)).collect();
         let mut extents = Extents::new();
-        if prepared.is_ok() {
-            self.transpose(&columns, &mut extents, &mut checksums);
-        } else {
-            self.staged_bytes = 0;
-        }
+        self.staged_bytes = 0;
+        let prepared = prepared.and_then(|()| self.transpose(&columns, &mut extents, &mut checksums));
         let after_transpose = Instant::now();
 
         let outcome = prepared.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
@@ -189,7 +186,12 @@ impl SeriesWriter {
     }
 
     /// Fills the staging buffer with this rank's blocks in file order, and adds up their checksums by (set, column).
-    fn transpose(&mut self, columns: &[(usize, u64)], extents: &mut Extents, checksums: &mut [Reduce]) {
+    fn transpose(
+        &mut self,
+        columns: &[(usize, u64)],
+        extents: &mut Extents,
+        checksums: &mut [Reduce],
+    ) -> Result<(), FlushError> {
         let mut segments: Vec<Segment> = Vec::new();
         for (set, local) in self.sets.iter().enumerate() {
             local.segments(set, &mut segments);
@@ -197,7 +199,8 @@ impl SeriesWriter {
         segments.sort_unstable_by_key(|segment| segment.offset);
         let bytes = segments.iter().map(|segment| segment.bytes).sum();
         if self.staging.len() < bytes {
-            self.staging = Buffer::zeroed(bytes);
+            self.staging =
+                Buffer::zeroed(bytes).map_err(|source| FlushError::Memory { bytes: bytes as u64, source })?;
         }
         self.staged_bytes = bytes;
         let mut rest = &mut self.staging[..bytes];
@@ -213,6 +216,7 @@ impl SeriesWriter {
         }
         let held: u64 = self.sets.iter().map(crate::local_set::LocalSet::memory_bytes).sum();
         self.statistics.memory_bytes = self.statistics.memory_bytes.max(held + self.staging.len() as u64);
+        Ok(())
     }
 
     fn seal(&mut self, rows: &[u64], columns: &[(usize, u64)], sums: &[Reduce]) -> Result<(), FlushError> {

@@ -34,5 +34,8 @@ pub use writer::{Appended, SeriesWriter, SetId};
 /// A step of the simulation: the integer that, with a point's id, addresses a sample.
 pub type Step = u64;
 
+/// The largest step: steps and the cadences added to them stay far from the ends of the file's signed integers.
+pub const STEP_MAX: Step = 1 << 62;
+
 const _: () =
     assert!(cfg!(target_endian = "little"), "samples are written as they lie in memory, and the file is little-endian");

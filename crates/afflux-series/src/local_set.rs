@@ -1,6 +1,7 @@
 //! One set as one rank holds it: its window, which of its points it writes, and where their blocks lie in the file.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -91,7 +92,14 @@ pub(crate) struct Placement {
 }
 
 impl LocalSet {
-    pub fn new(set: &ProbeSet, placement: &Placement, chunk_steps: u64, chunk_bytes: u64, window_steps: u64) -> Self {
+    /// Room for the window is taken here; where there is none, the system's reason.
+    pub fn new(
+        set: &ProbeSet,
+        placement: &Placement,
+        chunk_steps: u64,
+        chunk_bytes: u64,
+        window_steps: u64,
+    ) -> io::Result<Self> {
         let variables: Vec<VariableSpec> = set.variables.iter().map(|variable| variable.spec.clone()).collect();
         let geometry = SetGeometry::of(placement.total, &variables, chunk_steps, chunk_bytes);
         let registered = placement.positions.len();
@@ -115,7 +123,7 @@ impl LocalSet {
             .collect();
         let shares = geometry.points_per_chunk.iter().map(|&count| chunk_shares(&positions, count)).collect();
         // The unfinished column, less the row that would finish it, and a window behind it.
-        let rows_max = (chunk_steps - 1) + window_steps.div_ceil(set.cadence_steps);
+        let rows_max = (chunk_steps - 1).saturating_add(window_steps.div_ceil(set.cadence_steps));
         let widths: Vec<_> = variables
             .iter()
             .map(|v| (v.element, registered * v.values(), placement.fills.len() * v.values()))
@@ -128,12 +136,12 @@ impl LocalSet {
         if patches.is_empty() {
             patches.push(0..0);
         }
-        Self {
+        Ok(Self {
             name: set.name.clone(),
             variables,
             cadence_steps: set.cadence_steps,
             geometry,
-            window: Window::new(usize::try_from(rows_max).expect("a window fits in memory"), 0, &widths),
+            window: Window::new(rows_max, 0, &widths)?,
             missing: vec![false; patches.len()],
             missing_count: 0,
             patches,
@@ -145,7 +153,7 @@ impl LocalSet {
             writes_scale: placement.writes_scale,
             chunk_offsets: BTreeMap::new(),
             columns: 0,
-        }
+        })
     }
 
     /// Columns of chunks that `rows` rows need.

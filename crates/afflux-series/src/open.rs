@@ -15,7 +15,7 @@ use crate::registry::{self, Registered};
 use crate::schedule::Schedule;
 use crate::state::{RowState, WriterState};
 use crate::wire::{Damaged, Decoder, Encoder};
-use crate::{OpenError, SeriesWriter, Statistics};
+use crate::{OpenError, STEP_MAX, SeriesWriter, Statistics};
 
 /// A rank whose contiguous pieces are this long on average writes them itself: an exchange would copy every byte once more to
 /// save system calls that cost little beside the copy.
@@ -43,7 +43,7 @@ impl SeriesBuilder {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
         let Registration { placements, warnings, container } = self.register(&*comm)?;
-        let sets: Vec<LocalSet> = self
+        let sets: std::io::Result<Vec<LocalSet>> = self
             .sets
             .iter()
             .zip(&placements)
@@ -51,7 +51,10 @@ impl SeriesBuilder {
                 LocalSet::new(set, placement, self.chunk_steps, self.chunk_bytes, self.window_steps)
             })
             .collect();
-        let (file, path) = match self.open_everywhere(comm, &sets) {
+        let sets = sets.map_err(|error| {
+            format!("there is no memory for windows of {} steps ({error}); choose a smaller window", self.window_steps)
+        });
+        let (file, path, sets) = match self.open_everywhere(comm, sets) {
             Ok(opened) => opened,
             Err(error) => {
                 if let Some(container) = container {
@@ -75,7 +78,7 @@ impl SeriesBuilder {
             watermark: None,
             first_cause: None,
             deferred: None,
-            staging: Buffer::zeroed(0),
+            staging: Buffer::Heap(Vec::new()),
             staged_bytes: 0,
             path,
             last_flush: Instant::now(),
@@ -101,6 +104,10 @@ impl SeriesBuilder {
         for set in &self.sets {
             if set.variables.is_empty() {
                 return refuse(format!("set `{}` needs at least one variable", set.name));
+            }
+            if set.cadence_steps > STEP_MAX {
+                let name = &set.name;
+                return refuse(format!("set `{name}`: a cadence of {} steps is beyond {STEP_MAX}", set.cadence_steps));
             }
             if set.cadence_steps == 0 {
                 return refuse(format!(
@@ -244,26 +251,30 @@ impl SeriesBuilder {
         Ok((registered, container))
     }
 
-    /// Collective: opens the created file on every rank and chooses how windows will reach it.
+    /// Collective: opens the created file on every rank and chooses how windows will reach it; `sets` is what this rank made
+    /// of its part, or why it could not.
     fn open_everywhere(
         &self,
         comm: Box<dyn Communicator>,
-        sets: &[LocalSet],
-    ) -> Result<(CollectiveFile, Path), OpenError> {
-        let opened = self.storage.open(&self.path, OpenMode::ReadWrite);
-        let outcome = opened.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
+        sets: Result<Vec<LocalSet>, String>,
+    ) -> Result<(CollectiveFile, Path, Vec<LocalSet>), OpenError> {
+        let shown = self.path.display();
+        let opened = sets.and_then(|sets| match self.storage.open(&self.path, OpenMode::ReadWrite) {
+            Ok(file) => Ok((file, sets)),
+            Err(error) => Err(format!("cannot open {shown}: {error}; is the directory shared by all nodes?")),
+        });
         let (mut bytes, mut pieces) = (0, 0);
-        for local in sets {
+        for local in opened.iter().flat_map(|(_, sets)| sets) {
             let (more_bytes, more_pieces) = local.pieces();
             bytes += more_bytes;
             pieces += more_pieces;
         }
         let mut layout = [Reduce::sum(bytes), Reduce::sum(pieces), Reduce::max(pieces)];
+        let outcome = opened.as_ref().map(|_| ()).map_err(|message| (0, message.clone()));
         if let Err(failure) = agree(&*comm, outcome, &mut layout)? {
-            let path = self.path.display().to_string();
-            return Err(OpenError::Reach { path, rank: failure.rank, message: failure.message });
+            return Err(OpenError::Rank { rank: failure.rank, message: failure.message });
         }
-        let file = opened.expect("every rank opened the file");
+        let (file, sets) = opened.expect("no rank failed");
         let [bytes, pieces, pieces_max] = layout.map(|element| element.value);
         let direct = match self.hints.collective_write {
             Toggle::Enable => false,
@@ -271,7 +282,7 @@ impl SeriesBuilder {
             _ => pieces_max <= INDEPENDENT_PIECES || bytes / pieces.max(1) >= INDEPENDENT_PIECE_BYTES,
         };
         let path = self.path_choice.unwrap_or(if direct { Path::Independent } else { Path::TwoPhase });
-        Ok((CollectiveFile::over(comm, file, self.hints.clone()), path))
+        Ok((CollectiveFile::over(comm, file, self.hints.clone()), path, sets))
     }
 }
 

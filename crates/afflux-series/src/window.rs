@@ -4,6 +4,8 @@
 //! order, behind them the points that nobody owns and this rank fills). Row 0 of the buffer is always the first row of a
 //! column of chunks, so a flush writes whole blocks and never reads back. Sized once; appending allocates nothing.
 
+use std::io;
+
 use afflux_container::ElementType;
 
 use crate::buffer::Buffer;
@@ -49,17 +51,22 @@ pub(crate) struct Window {
 
 impl Window {
     /// Room for `rows_max` rows of variables `(element, values of the caller's in a row, values filled by us)`.
-    pub fn new(rows_max: usize, first_row: u64, variables: &[(ElementType, usize, usize)]) -> Self {
-        let mut length = 0;
+    pub fn new(rows_max: u64, first_row: u64, variables: &[(ElementType, usize, usize)]) -> io::Result<Self> {
+        let too_large = io::ErrorKind::OutOfMemory;
+        let rows_max = usize::try_from(rows_max).map_err(|_| too_large)?;
+        let mut length = 0_usize;
         let rows: Vec<VariableRows> = variables
             .iter()
             .map(|&(element, given, filled)| {
                 let variable = VariableRows { element, columns: given + filled, start: length };
-                length += rows_max * variable.row_bytes();
-                variable
+                length = rows_max
+                    .checked_mul(variable.row_bytes())
+                    .and_then(|more| length.checked_add(more))
+                    .ok_or(too_large)?;
+                Ok(variable)
             })
-            .collect();
-        let mut bytes = Buffer::zeroed(length);
+            .collect::<io::Result<_>>()?;
+        let mut bytes = Buffer::zeroed(length)?;
         for (variable, &(element, given, filled)) in rows.iter().zip(variables) {
             if filled > 0 {
                 let fill = element.fill_value_bytes();
@@ -70,8 +77,10 @@ impl Window {
                 }
             }
         }
-        let (steps, times) = (Vec::with_capacity(rows_max), Vec::with_capacity(rows_max));
-        Self { variables: rows, bytes, steps, times, first_row, rows_max }
+        let (mut steps, mut times) = (Vec::new(), Vec::new());
+        steps.try_reserve_exact(rows_max).map_err(|_| too_large)?;
+        times.try_reserve_exact(rows_max).map_err(|_| too_large)?;
+        Ok(Self { variables: rows, bytes, steps, times, first_row, rows_max })
     }
 
     /// Begins the row of `step`.
@@ -151,7 +160,7 @@ mod tests {
 
     #[test]
     fn finished_columns_leave_and_the_rest_moves_to_the_front() {
-        let mut window = Window::new(7, 0, &[(ElementType::I32, 2, 1)]);
+        let mut window = Window::new(7, 0, &[(ElementType::I32, 2, 1)]).unwrap();
         for step in 0..7_i32 {
             window.begin_row(Step::from(step.unsigned_abs()), f64::from(step));
             window.put(0, 0, Values::I32(&[step, 10 * step]));

@@ -10,7 +10,7 @@ use crate::builder::SeriesBuilder;
 use crate::local_set::LocalSet;
 use crate::schedule::Schedule;
 use crate::state::{Event, RowState, WriterState};
-use crate::{AppendError, FlushError, Statistics, Step, Values};
+use crate::{AppendError, FlushError, STEP_MAX, Statistics, Step, Values};
 
 /// Which set a row belongs to: its index in the order in which the sets were given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -159,6 +159,9 @@ impl SeriesWriter {
         let count = self.sets.len();
         if set.0 >= count {
             return Err(AppendError::Unknown { what: "set", index: set.0, count });
+        }
+        if step > STEP_MAX {
+            return Err(AppendError::StepRange { step });
         }
         if !time.is_finite() {
             return Err(AppendError::Time { step, time });

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use afflux_comm::{Communicator, threads};
+use afflux_comm::{Communicator, SelfCommunicator, threads};
 use afflux_container::{Fault as Damage, Finding, SeriesFile};
 use afflux_series::{AppendError, Point, ProbeSet, SeriesWriter, SetId, Values, Variable};
 use afflux_storage::{Fault, FaultyStorage, Lasting, Operation, PosixStorage, Storage};
@@ -101,6 +101,41 @@ fn rows_that_do_not_fit_are_refused_and_the_run_goes_on() {
         run.close().unwrap();
     });
     assert_eq!(SeriesFile::open(&path).unwrap().sets()[0].rows_sealed, 2);
+}
+
+#[test]
+fn a_window_beyond_memory_is_refused_on_every_rank() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    for window_steps in [1 << 40, u64::MAX] {
+        let results = threads::run(2, |comm| {
+            // Only rank 1 has the points.
+            let points = (0..if comm.rank() == 1 { 1_000 } else { 0 }).map(|id| Point::new(id, 0.0, 0.0, 0.0));
+            let set = ProbeSet::new("").points(points).variable(Variable::f64("u"));
+            let writer = SeriesWriter::at(&path).set(set).window_steps(window_steps).open(&comm);
+            writer.map(|_| ()).map_err(|error| error.to_string())
+        });
+        assert!(
+            results.iter().all(|result| result.as_ref().is_err_and(|m| m.contains("smaller window"))),
+            "{results:?}"
+        );
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn steps_and_cadences_beyond_the_largest_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let mut run = SeriesWriter::at(&path).set(probes(0)).open(&SelfCommunicator::new()).unwrap();
+    for step in [u64::MAX, (1 << 62) + 1] {
+        assert!(matches!(run.append(SetId(0), step, 0.0, &[(&[1.0]).into()]), Err(AppendError::StepRange { .. })));
+    }
+    run.append(SetId(0), 1 << 62, 0.0, &[(&[1.0]).into()]).unwrap();
+    run.close().unwrap();
+    let other = directory.path().join("other.nc");
+    let refused = SeriesWriter::at(&other).set(probes(0).every(u64::MAX)).open(&SelfCommunicator::new());
+    assert!(refused.is_err_and(|error| error.to_string().contains("cadence")));
 }
 
 #[test]
