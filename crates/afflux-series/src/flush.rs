@@ -13,25 +13,14 @@ use std::time::Instant;
 use afflux_collective::{Part, WriteOptions};
 use afflux_comm::Reduce;
 use afflux_comm::agree::agree;
-use afflux_container::{ColumnChecksum, DatasetIndex, NewColumn, Seal};
+use afflux_container::{ColumnChecksum, Seal};
 use afflux_plan::Extents;
 
 use crate::buffer::Buffer;
 use crate::local_set::Segment;
+use crate::opening::{Opening, decode_opening, encode_failure, encode_opening};
 use crate::state::{Event, WriterState};
-use crate::wire::{Damaged, Decoder, Encoder};
 use crate::{FlushError, SeriesWriter, Statistics, Step};
-
-/// What rank 0 tells the others at the beginning of a flush.
-#[derive(Debug, Default, PartialEq)]
-struct Opening {
-    /// Rows of each set with this flush.
-    row_ends: Vec<u64>,
-    /// Length of the next window.
-    window_steps: u64,
-    /// Where the new columns lie.
-    columns: Vec<(usize, u64, DatasetIndex, Vec<u64>)>,
-}
 
 impl SeriesWriter {
     /// Collective: brings all rows before `flush_step` into the file and seals them; `step` is the step at which the
@@ -280,82 +269,5 @@ impl SeriesWriter {
         self.statistics.watermark = self.watermark;
         self.statistics.seconds.close += begin.elapsed().as_secs_f64();
         Ok(std::mem::take(&mut self.statistics))
-    }
-}
-
-fn dataset_code(dataset: DatasetIndex) -> u64 {
-    match dataset {
-        DatasetIndex::Step => 0,
-        DatasetIndex::Time => 1,
-        DatasetIndex::Variable(variable) => 2 + variable as u64,
-    }
-}
-
-fn encode_failure(text: &str) -> Vec<u8> {
-    let mut message = Encoder::default();
-    message.word(1).text(text);
-    message.finish()
-}
-
-fn encode_opening(row_ends: &[u64], window_steps: u64, columns: &[NewColumn]) -> Vec<u8> {
-    let mut message = Encoder::default();
-    message.word(0).word(window_steps).word(row_ends.len() as u64);
-    for &row_end in row_ends {
-        message.word(row_end);
-    }
-    message.word(columns.len() as u64);
-    for column in columns {
-        message.word(column.set as u64).word(column.column).word(dataset_code(column.dataset));
-        message.word(column.chunk_offsets.len() as u64);
-        for &offset in &column.chunk_offsets {
-            message.word(offset);
-        }
-    }
-    message.finish()
-}
-
-/// The opening, or rank 0's failure.
-fn decode_opening(bytes: &[u8]) -> Result<Result<Opening, String>, Damaged> {
-    let mut message = Decoder::new(bytes);
-    if message.word()? == 1 {
-        return Ok(Err(message.text()?.to_owned()));
-    }
-    let window_steps = message.word()?;
-    let sets = message.count(8)?;
-    let row_ends = (0..sets).map(|_| message.word()).collect::<Result<_, _>>()?;
-    let count = message.count(4 * 8)?;
-    let columns = (0..count)
-        .map(|_| {
-            let set = usize::try_from(message.word()?).ok().filter(|&set| set < sets).ok_or(Damaged)?;
-            let column = message.word()?;
-            let dataset = match message.word()? {
-                0 => DatasetIndex::Step,
-                1 => DatasetIndex::Time,
-                variable => DatasetIndex::Variable(usize::try_from(variable - 2).map_err(|_| Damaged)?),
-            };
-            let chunks = message.count(8)?;
-            let offsets = (0..chunks).map(|_| message.word()).collect::<Result<_, _>>()?;
-            Ok((set, column, dataset, offsets))
-        })
-        .collect::<Result<_, Damaged>>()?;
-    Ok(Ok(Opening { row_ends, window_steps, columns }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_opening_of_a_flush_travels_whole() {
-        let dataset = DatasetIndex::Variable(3);
-        let columns = [NewColumn { set: 1, column: 9, dataset, chunk_offsets: vec![4096, 8192] }];
-        let message = encode_opening(&[5, 450], 100, &columns);
-        let expected =
-            Opening { row_ends: vec![5, 450], window_steps: 100, columns: vec![(1, 9, dataset, vec![4096, 8192])] };
-        assert_eq!(decode_opening(&message), Ok(Ok(expected)));
-        assert_eq!(decode_opening(&encode_failure("no space")), Ok(Err("no space".to_owned())));
-        for length in 0..message.len() {
-            assert_eq!(decode_opening(&message[..length]), Err(Damaged));
-        }
     }
 }

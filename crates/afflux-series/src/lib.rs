@@ -11,6 +11,7 @@ mod error;
 mod flush;
 mod local_set;
 mod open;
+mod opening;
 mod points;
 mod probe_set;
 mod registry;
