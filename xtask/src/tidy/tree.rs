@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders that are not ours, wherever they lie. Folders with a `CACHEDIR.TAG` (cargo's target directories) go as well.
-const FOREIGN_FOLDERS: [&str; 4] = [".git", ".venv", "__pycache__", "node_modules"];
+/// Folders that are not ours, wherever they lie. Folders with a `CACHEDIR.TAG` (cargo's target directories under other names) go
+/// as well; cargo leaves the tag out of a `target` that was there before it.
+const FOREIGN_FOLDERS: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", "target"];
 
 /// Files by path relative to the workspace, `/` between folders; `None` for what is not UTF-8.
 #[derive(Debug, Default)]
