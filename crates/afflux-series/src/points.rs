@@ -106,11 +106,11 @@ pub enum StationsError {
 }
 
 /// Reads a station list: a line a station, `name x y z` parted by white space or commas; empty lines and what follows `#` do
-/// not count. Ids count the stations from 0.
+/// not count, nor does a byte order mark that an editor put in front. Ids count the stations from 0.
 pub fn parse_stations(text: &str) -> Result<Vec<Point>, StationsError> {
     let mut points: Vec<Point> = Vec::new();
     let mut names = std::collections::HashSet::new();
-    for (index, raw) in text.lines().enumerate() {
+    for (index, raw) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = index + 1;
         let content = raw.split('#').next().unwrap_or_default();
         let fields: Vec<&str> =
@@ -166,6 +166,12 @@ mod tests {
         let points = parse_stations("# receivers\nA1 1 2 3\n\nB2, 4,5 ,6e0 # last\n").unwrap();
         assert_eq!(points.len(), 2);
         assert_eq!(points[1], Point::new(1, 4.0, 5.0, 6.0).named("B2"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_name() {
+        let points = parse_stations("\u{feff}A1 1 2 3\n").unwrap();
+        assert_eq!(points, [Point::new(0, 1.0, 2.0, 3.0).named("A1")]);
     }
 
     #[test]
