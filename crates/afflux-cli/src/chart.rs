@@ -5,9 +5,11 @@
 //! are reduced to what can be seen (the smallest and the largest value of each pixel column).
 
 use crate::failure::Failure;
+use crate::new_file::{NewFile, Older};
 use crate::quantity::{self, Axis};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Once;
 
@@ -82,7 +84,7 @@ impl Format {
 }
 
 impl Chart {
-    /// Draws the picture into a file, replacing what was there.
+    /// Draws the picture into a file, replacing what was there once all is well.
     pub fn draw(&self, path: &Path) -> Result<(), Failure> {
         // SVG names the font and leaves letters to the viewer, but plotters measures texts for both.
         register_font();
@@ -91,8 +93,16 @@ impl Chart {
             Format::Png => self.png().map_err(undrawable)?,
             Format::Svg => self.svg().map_err(undrawable)?.into_bytes(),
         };
-        std::fs::write(path, bytes).map_err(|error| {
-            Failure::failed(format!("cannot write {}: {error}; is the directory there and writable?", path.display()))
+        let write = || {
+            let mut picture = NewFile::create(path)?;
+            picture.write_all(&bytes)?;
+            picture.finish(path, Older::Replace)
+        };
+        write().map_err(|error: std::io::Error| {
+            Failure::failed(format!(
+                "cannot write {}: {error}; is the directory there and writable, with room left?",
+                path.display()
+            ))
         })
     }
 

@@ -1,5 +1,7 @@
 //! How a command ends: the documented exit codes, and one clear line on standard error.
 
+use afflux::OpenError;
+use afflux::file::CreateError;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -74,6 +76,17 @@ impl Failure {
     /// A check found differences.
     pub fn different(message: impl fmt::Display) -> Self {
         Self::new(Code::Different, message)
+    }
+
+    /// A file could not be opened for writing: in the words of the command line, where the library's would be of its own.
+    pub fn open(error: &OpenError) -> Self {
+        match error {
+            OpenError::Create(CreateError::Exists { path }) => Self::failed(format!(
+                "{} exists already; give --replace to put the new file in its place, or choose another name",
+                path.display()
+            )),
+            error => Self::failed(error),
+        }
     }
 
     /// The reader of standard output has gone.

@@ -4,6 +4,8 @@
 mod chart;
 mod commands;
 mod failure;
+mod memory;
+mod new_file;
 mod output;
 mod progress;
 mod quantity;

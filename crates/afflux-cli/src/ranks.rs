@@ -5,6 +5,17 @@ use afflux::comm::agree::agree;
 use afflux::comm::launch::{self, Launch};
 use afflux::comm::{Communicator, threads};
 
+/// Ranks that one process may have as threads: each needs a stack, of which systems allow some ten thousand.
+const THREADS_MAX: usize = 4096;
+
+/// Reads the argument of `--ranks`.
+pub fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=THREADS_MAX) => Ok(count),
+        _ => Err(format!("a process runs 1 to {THREADS_MAX} ranks; start more with mpirun, without --ranks")),
+    }
+}
+
 /// Runs `body` on all ranks and returns the result of rank 0 (under MPI: this rank's).
 ///
 /// Under an MPI launcher the ranks are its processes and `wanted`, where given, must be their number; else `wanted` threads are
@@ -15,9 +26,6 @@ pub fn run<T: Send>(
     otherwise: usize,
     body: impl Fn(&dyn Communicator) -> Result<T, Failure> + Sync,
 ) -> Result<T, Failure> {
-    if wanted == Some(0) {
-        return Err(Failure::usage("a run needs at least 1 rank"));
-    }
     match launch::detect().map_err(Failure::failed)? {
         Launch::Alone => on_threads(wanted.unwrap_or(otherwise), body),
         Launch::Mpi { ranks } => match wanted {
@@ -83,7 +91,7 @@ fn agreed<T>(comm: &dyn Communicator, result: Result<T, Failure>) -> Result<T, (
 
 /// Processors, for commands that compute.
 pub fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
 /// The MPI that the ranks speak through, in its own words; `None` for threads.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::report::{Run, RunReport};
 use afflux::comm::Communicator;
-use afflux_fdtd::{Model, Progress, RecordOptions, RunOptions, Sampler, Simulation, record};
+use afflux_fdtd::{Model, Progress, RecordError, RecordOptions, RunOptions, Sampler, Simulation, record};
 use std::time::Instant;
 
 /// Collective: runs a model and writes its probes; without `output` nothing is sampled. The report on rank 0, else `None`.
@@ -22,7 +22,10 @@ pub fn run(
         afflux_fdtd::run(&mut simulation, &mut Nowhere, &options, &mut tell).map_err(Failure::failed)?;
         return Ok(None);
     };
-    let recorded = record(&mut simulation, output, &mut tell).map_err(Failure::failed)?;
+    let recorded = record(&mut simulation, output, &mut tell).map_err(|error| match error {
+        RecordError::Open(error) => Failure::open(&error),
+        error => Failure::failed(error),
+    })?;
     Ok((comm.rank() == 0).then(|| {
         let run = Run {
             file: &output.path,

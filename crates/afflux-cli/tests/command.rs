@@ -139,6 +139,98 @@ fn an_existing_file_is_replaced_only_when_asked() {
 }
 
 #[test]
+fn existing_files_are_told_in_the_words_of_the_command() {
+    let here = with_file();
+    let line = fails(here.path(), 1, &["synth", "--points", "3", "--steps", "5", "--variables", "1", "--out", "a.nc"]);
+    assert!(line.contains("--replace") && !line.contains("resume"), "{line}");
+    let scalar = fails(here.path(), 1, &["plot", "a.nc", "--var", "v0[0]", "--point", "0", "-o", "x.png"]);
+    assert!(scalar.contains("no components; write v0"), "{scalar}");
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_before_anything_is_allocated() {
+    let here = tempfile::tempdir().unwrap();
+    for points in ["500000000", "1000000000000", "9223372036854775807"] {
+        let line = fails(
+            here.path(),
+            1,
+            &[
+                "synth",
+                "--points",
+                points,
+                "--steps",
+                "100000",
+                "--window",
+                "100000",
+                "--variables",
+                "4096",
+                "--out",
+                "x.nc",
+            ],
+        );
+        assert!(line.contains("available") && line.contains("--points"), "{line}");
+        let line = fails(here.path(), 1, &["bench", "sampling", "--points", points, "--steps", "1000000000"]);
+        assert!(line.contains("available") && line.contains("--points"), "{line}");
+    }
+    let run = ["synth", "--points", "1", "--steps", "2", "--variables", "1", "--out", "x.nc"];
+    for more in [
+        ["--ranks", "1000000"],
+        ["--step-seconds", "1e300"],
+        ["--step-seconds", "nan"],
+        ["--start-step", "4611686018427387903"],
+        ["--start-step", "18446744073709551615"],
+        ["--sets", "4097"],
+    ] {
+        let output = afflux(here.path(), &[&run[..], &more].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {errors}");
+        assert!(!errors.contains("panicked"), "{more:?}: {errors}");
+    }
+    for arguments in [
+        &["synth", "--points", "1", "--steps", "2", "--variables", "4097", "--out", "x.nc"][..],
+        &["fdtd", "model.toml", "--out", "x.nc", "--ranks", "4097"],
+        &["bench", "sampling", "--ranks", "2,4097"],
+    ] {
+        assert_eq!(afflux(here.path(), arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
+    works(here.path(), &[&run[..], &["--start-step", "4611686018427387902"]].concat());
+}
+
+/// A limit on the size of files stands for a full disk.
+#[test]
+fn a_full_disk_leaves_no_half_file_and_the_older_one() {
+    let here = with_file();
+    fs::write(here.path().join("x.png"), "an older picture").unwrap();
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"";
+    for arguments in [
+        &["plot", "a.nc", "--var", "v0", "--point", "0", "-o", "x.png"][..],
+        &["export", "a.nc", "--format", "csv", "-o", "x.csv"],
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_afflux")]).args(arguments).current_dir(here.path());
+        let output = command.env("AFFLUX_IGNORE_LAUNCHER", "1").output().expect("a shell");
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        assert!(errors.starts_with("afflux: cannot write x."), "{errors}");
+    }
+    assert_eq!(fs::read(here.path().join("x.png")).unwrap(), b"an older picture");
+    let mut left: Vec<_> = fs::read_dir(here.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["a.nc", "x.png"]);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let here = with_file();
+    let before = fs::read(here.path().join("a.nc")).unwrap();
+    std::os::unix::fs::symlink("a.nc", here.path().join("a.png")).unwrap();
+    fails(here.path(), 2, &["plot", "a.nc", "--var", "v0", "--point", "0", "-o", "a.png"]);
+    fails(here.path(), 2, &["export", "a.nc", "--format", "csv", "-o", "./a.nc"]);
+    assert_eq!(fs::read(here.path().join("a.nc")).unwrap(), before);
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let here = with_file();
     assert!(

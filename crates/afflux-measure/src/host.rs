@@ -35,6 +35,17 @@ impl Host {
     }
 }
 
+/// Bytes that new programs can use without swapping (`MemAvailable` of proc(5)); `None` where the kernel does not tell.
+#[must_use]
+pub fn memory_available_bytes() -> Option<u64> {
+    parse_available(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn parse_available(meminfo: &str) -> Option<u64> {
+    let amount = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    amount.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// A mounted file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FileSystem {
@@ -97,6 +108,14 @@ mod tests {
         assert_eq!(kind("/scratch/my dir/x"), "xfs");
         assert_eq!(FileSystem::find(MOUNTS, Path::new("/scratch")).source, "10.0.0.1@o2ib:/fs1");
         assert_eq!(FileSystem::find("", Path::new("/")), FileSystem::default());
+    }
+
+    #[test]
+    fn available_memory_is_read_or_unknown() {
+        let meminfo = "MemTotal:       16384 kB\nMemFree:         1 kB\nMemAvailable:    8192 kB\n";
+        assert_eq!(parse_available(meminfo), Some(8 << 20));
+        assert_eq!(parse_available("MemTotal: 16384 kB\n"), None);
+        assert_eq!(parse_available("MemAvailable: 18446744073709551615 kB\n"), None);
     }
 
     #[test]

@@ -5,14 +5,14 @@
 
 use super::{open, read_failure, selection, set_label};
 use crate::failure::Failure;
+use crate::new_file::{self, NewFile, Older};
 use crate::{output, progress};
 use afflux::file::{Block, SeriesFile, SetInfo};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Values held in memory at once.
 const BLOCK_VALUES: u64 = 1 << 22;
@@ -56,6 +56,9 @@ impl From<io::Error> for Ended {
 impl Export {
     /// Writes the table.
     pub fn run(&self) -> Result<(), Failure> {
+        if let Some(path) = &self.output {
+            check_free(&self.file, path)?;
+        }
         let file = open(&self.file)?;
         let sets: Vec<usize> = match &self.set {
             Some(name) => vec![selection::set(&file, name)?],
@@ -67,10 +70,9 @@ impl Export {
         let ended = match &self.output {
             None => write_all(&file, &sets, BufWriter::new(io::stdout().lock()), &bar),
             Some(path) => {
-                let out = File::create_new(path).map_err(|error| {
-                    Failure::failed(format!("cannot create {}: {error}; nothing is overwritten", path.display()))
-                })?;
-                write_all(&file, &sets, BufWriter::new(out), &bar)
+                let mut out = NewFile::create(path)
+                    .map_err(|error| Failure::failed(format!("cannot create {}: {error}", path.display())))?;
+                write_all(&file, &sets, &mut out, &bar).and_then(|()| Ok(out.finish(path, Older::Keep)?))
             }
         };
         bar.finish_and_clear();
@@ -79,10 +81,22 @@ impl Export {
             (Err(Ended::Read(failure)), _) => Err(failure),
             (Err(Ended::Write(error)), None) => Err(output::write_failed(&error)),
             (Err(Ended::Write(error)), Some(path)) => {
-                Err(Failure::failed(format!("cannot write {}: {error}; it is incomplete", path.display())))
+                Err(Failure::failed(format!("cannot write {}: {error}; nothing is left of it", path.display())))
             }
         }
     }
+}
+
+/// The output must be no file that is there, least of all the one that is read.
+fn check_free(input: &Path, output: &Path) -> Result<(), Failure> {
+    new_file::check_apart(input, output)?;
+    if output.symlink_metadata().is_ok() {
+        return Err(Failure::failed(format!(
+            "{} exists already and is not overwritten; remove it, or choose another name",
+            output.display()
+        )));
+    }
+    Ok(())
 }
 
 fn write_all(file: &SeriesFile, sets: &[usize], mut out: impl Write, bar: &ProgressBar) -> Result<(), Ended> {

@@ -10,9 +10,12 @@ use std::time::Instant;
 
 /// Solve Maxwell's equations on a model and write its probes into a file.
 #[derive(Debug, Args)]
-#[command(after_help = "Under mpirun the ranks are MPI's.\n\n\
+#[command(
+    after_help = "Models to begin with are in the sources, apps/fdtd/models/*.toml; apps/fdtd/README.md is the reference of all keys.\n\
+                  Under mpirun the ranks are MPI's.\n\n\
                   Examples:\n  afflux fdtd model.toml --out run.nc --ranks 4\n  mpirun -n 8 afflux fdtd model.toml --out run.nc\n  \
-                  afflux fdtd model.toml --no-sampling")]
+                  afflux fdtd model.toml --no-sampling"
+)]
 pub struct Fdtd {
     /// The model.
     #[arg(value_name = "MODEL.toml")]
@@ -21,7 +24,7 @@ pub struct Fdtd {
     #[arg(long, value_name = "F", required_unless_present = "no_sampling")]
     out: Option<PathBuf>,
     /// Ranks in this process, one a processor unless given; under mpirun the number of its processes.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = ranks::parse_count)]
     ranks: Option<usize>,
     /// Steps between flushes; as the model says unless given.
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u64).range(1..))]

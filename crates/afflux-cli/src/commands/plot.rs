@@ -5,7 +5,7 @@ use super::{open, read_failure};
 use crate::chart::{Chart, Format, Line};
 use crate::failure::Failure;
 use crate::quantity::{self, Axis};
-use crate::{output, spectrum};
+use crate::{new_file, output, spectrum};
 use afflux::file::SeriesFile;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,7 @@ impl Plot {
     pub fn run(&self) -> Result<(), Failure> {
         // A name that cannot be drawn is told before the file is read.
         Format::of(&self.output)?;
+        new_file::check_apart(&self.file, &self.output)?;
         let file = open(&self.file)?;
         let set = selection::set(&file, &self.set)?;
         let selected = selection::variable(&file, set, &self.var)?;

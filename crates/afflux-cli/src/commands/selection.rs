@@ -37,12 +37,11 @@ pub fn variable(file: &SeriesFile, set: usize, name: &str) -> Result<Selected, F
         && let Some(variable) = file.sets()[set].variable_index(base)
     {
         let count = components(&file.sets()[set].variables[variable]).unwrap_or(0);
-        return match component.parse() {
-            Ok(component) if component < count => Ok(Selected { set, variable, component }),
-            _ => Err(Failure::failed(format!(
-                "variable {base} has components 0 to {}, not {component}",
-                count.max(1) - 1
-            ))),
+        return match (component.parse(), count) {
+            (Ok(component), _) if component < count => Ok(Selected { set, variable, component }),
+            (_, 0) => Err(Failure::failed(format!("variable {base} has no components; write {base}"))),
+            (_, 1) => Err(Failure::failed(format!("variable {base} has one component, {base}[0]"))),
+            _ => Err(Failure::failed(format!("variable {base} has components 0 to {}, not {component}", count - 1))),
         };
     }
     // The reader's message lists what there is.

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::report::{Run, RunReport};
-use crate::{output, progress, ranks};
+use crate::{memory, output, progress, ranks};
 use afflux::comm::Communicator;
-use afflux::{Existing, Point, ProbeSet, SeriesWriter, SetId, Values, Variable};
+use afflux::{Existing, Point, ProbeSet, STEP_MAX, SeriesWriter, SetId, Values, Variable};
 use afflux_measure::synth::{SeriesKey, SynthValue, fill_row, row_keys};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Simulated seconds between steps; any number does.
 const STEP_SIMULATED_SECONDS: f64 = 1.0e-3;
+/// The longest that a step may take: a day.
+const STEP_SECONDS_MAX: f64 = 86_400.0;
+/// The most sets, and variables of each.
+const COUNT_MAX: i64 = 4096;
 
 /// Write a made-up run: every value is a hash of (set, point, variable, component, step), which `afflux verify --synth` checks.
 #[derive(Debug, Args)]
@@ -23,16 +27,16 @@ const STEP_SIMULATED_SECONDS: f64 = 1.0e-3;
 )]
 pub struct Synth {
     /// Points of each set.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()))]
     points: u64,
     /// Steps.
     #[arg(long, value_name = "S")]
     steps: u64,
     /// Variables of each set, named v0, v1, ...
-    #[arg(long, value_name = "V", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "V", value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     variables: u32,
     /// Sets: one is the default set, several are named s0, s1, ...
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     sets: u32,
     /// A row every so many steps.
     #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -41,7 +45,7 @@ pub struct Synth {
     #[arg(long = "type", value_enum, default_value_t = Element::F64)]
     element: Element,
     /// Ranks in this process, 4 unless given; under mpirun the number of its processes.
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = ranks::parse_count)]
     ranks: Option<usize>,
     /// Steps between flushes.
     #[arg(long, value_name = "W", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
@@ -81,8 +85,17 @@ enum Element {
 impl Synth {
     /// Runs the made-up simulation and prints what it wrote.
     pub fn run(&self) -> Result<(), Failure> {
-        if !(self.step_seconds >= 0.0 && self.step_seconds.is_finite()) {
-            return Err(Failure::usage(format!("a step cannot take {} seconds", self.step_seconds)));
+        if !(0.0..=STEP_SECONDS_MAX).contains(&self.step_seconds) {
+            return Err(Failure::usage(format!(
+                "a step cannot take {} seconds: --step-seconds is from 0 to {STEP_SECONDS_MAX}",
+                self.step_seconds
+            )));
+        }
+        if self.start_step.checked_add(self.steps).is_none_or(|end| end > STEP_MAX) {
+            return Err(Failure::usage(format!(
+                "{} steps from step {} go beyond step {STEP_MAX}, the last there is: lower --start-step or --steps",
+                self.steps, self.start_step
+            )));
         }
         let bar = progress::bar(self.steps, "steps");
         let report = ranks::run(self.ranks, 4, |comm| self.on_rank(comm, &bar))?;
@@ -93,6 +106,24 @@ impl Synth {
 
     fn set_name(&self, set: u32) -> String {
         if self.sets == 1 { String::new() } else { format!("s{set}") }
+    }
+
+    /// Refuses a run that this rank's node cannot hold.
+    fn check_memory(&self, comm: &dyn Communicator) -> Result<(), Failure> {
+        let value_bytes = match self.element {
+            Element::F32 | Element::I32 => 4,
+            Element::F64 | Element::I64 => 8,
+        };
+        let values = u64::from(self.sets) * u64::from(self.variables);
+        let points = memory::points_on_node(self.points, comm);
+        // A window never holds more rows than the run has. Beside it: a key a value, one row of a set, and the points.
+        let rows = self.window.min(self.steps).div_ceil(self.cadence);
+        let windows = memory::window_bytes(points, values * value_bytes, rows);
+        let other = values * size_of::<SeriesKey>() as u64
+            + u64::from(self.variables) * value_bytes
+            + u64::from(self.sets) * memory::POINT_BYTES;
+        let needed_bytes = windows.saturating_add(points.saturating_mul(u128::from(other)));
+        memory::require(needed_bytes, "take fewer --points, --variables or --sets, or a shorter --window")
     }
 
     /// This rank's points, which are the same in every set.
@@ -120,6 +151,7 @@ impl Synth {
 
     /// One rank's part; the report on rank 0.
     fn on_rank(&self, comm: &dyn Communicator, bar: &ProgressBar) -> Result<Option<RunReport>, Failure> {
+        ranks::together(comm, self.check_memory(comm))?;
         let start = Instant::now();
         let ids = self.point_ids(comm);
         let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
@@ -127,14 +159,14 @@ impl Synth {
         for set in 0..self.sets {
             builder = builder.set(self.probe_set(self.set_name(set), &ids));
         }
-        let mut writer = builder.open(comm).map_err(Failure::failed)?;
+        let mut writer = builder.open(comm).map_err(|error| Failure::open(&error))?;
         let sets = (0..self.sets)
             .map(|set| writer.set(&self.set_name(set)).ok_or_else(|| Failure::failed("a set has been lost")))
             .collect::<Result<Vec<_>, _>>()?;
         let mut sampling = start.elapsed();
         let mut rows = Rows::new(self.element, &ids, self.sets, self.variables);
         let pace = Duration::from_secs_f64(self.step_seconds);
-        for step in self.start_step..self.start_step.saturating_add(self.steps) {
+        for step in self.start_step..self.start_step + self.steps {
             let step_start = Instant::now();
             for (index, &set) in sets.iter().enumerate().filter(|_| step.is_multiple_of(self.cadence)) {
                 rows.fill(index, step);

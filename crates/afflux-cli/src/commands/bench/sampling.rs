@@ -1,8 +1,9 @@
 //! `afflux bench sampling`: the arguments of the benchmark, and its results in words or JSON.
 
 use crate::failure::Failure;
-use crate::{output, progress, quantity, ranks};
+use crate::{memory, output, progress, quantity, ranks};
 use afflux::Hints;
+use afflux::comm::Communicator;
 use afflux_measure::sampling::{self, BenchError, Goal, Measurement, Method, Options, Owners};
 use afflux_measure::timing::Rule;
 use clap::Args;
@@ -27,7 +28,7 @@ pub struct Sampling {
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
     points: Vec<u64>,
     /// Ranks in this process, 4 unless given; under mpirun the number of its processes.
-    #[arg(long, value_name = "R,..", value_delimiter = ',')]
+    #[arg(long, value_name = "R,..", value_delimiter = ',', value_parser = ranks::parse_count)]
     ranks: Vec<usize>,
     /// Weak scaling: 24 ranks with 128 points, doubled up to 1,536 ranks with 8,192 points.
     #[arg(long, conflicts_with_all = ["points", "ranks"])]
@@ -77,6 +78,7 @@ impl Sampling {
         for (ranks, points) in configurations {
             let options = self.options(points, &hints);
             let measured = ranks::run(ranks, 4, |comm| {
+                ranks::together(comm, check_memory(comm, &options))?;
                 let measured = sampling::run(comm, &options, &mut |progress| tell(&bar, behind, progress));
                 measured.map(|results| (comm.rank(), results)).map_err(|error| failure(&error))
             })?;
@@ -122,6 +124,19 @@ impl Sampling {
             command: std::env::args().collect::<Vec<_>>().join(" "),
         }
     }
+}
+
+/// Refuses sizes that this rank's node cannot hold.
+fn check_memory(comm: &dyn Communicator, options: &Options) -> Result<(), Failure> {
+    // One value of each of four variables.
+    const RECORD_BYTES: u64 = 32;
+    let points = options.points.iter().copied().max().unwrap_or(0);
+    let here = memory::points_on_node(points, comm);
+    let windows = memory::window_bytes(here, RECORD_BYTES, options.window_steps.min(options.steps));
+    // A variable is compared as a whole; every rank lists all points for a moment.
+    let a_point = u128::from(options.steps) * 8 + u128::from(memory::POINT_BYTES) + 8 * comm.size() as u128;
+    let needed_bytes = windows.saturating_add(a_point.saturating_mul(u128::from(points)));
+    memory::require(needed_bytes, "take fewer --points or --steps, or a shorter --window")
 }
 
 fn tell(bar: &ProgressBar, behind: usize, progress: sampling::Progress) {
