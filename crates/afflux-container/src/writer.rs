@@ -65,7 +65,7 @@ const GAP_BYTES_MAX: u64 = 8 * 1024;
 pub enum Existing {
     /// Leave the file alone: [`CreateError::Exists`].
     Refuse,
-    /// Put the new file in its place, once it is whole.
+    /// Put the new file in its place, once it is whole; only a regular file is replaced: [`CreateError::NotAFile`].
     Replace,
 }
 

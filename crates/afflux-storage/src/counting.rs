@@ -1,7 +1,8 @@
 //! Counts what passes through to another storage: operations, bytes, and how many writes were under way at once.
 //!
 //! Counts are kept for each path as it was given to `open` (a renamed file goes on under its first name) and in total.
-//! Failed calls are counted as operations; bytes are those that really moved. `len` and `exists` are not counted.
+//! Failed calls are counted as operations; bytes are those that really moved. `len`, `exists` and
+//! `is_regular_file` are not counted.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -190,6 +191,10 @@ impl Storage for CountingStorage {
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
+    }
+
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        self.inner.is_regular_file(path)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {

@@ -227,6 +227,10 @@ impl Storage for FaultyStorage {
         self.inner.exists(path)
     }
 
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        self.inner.is_regular_file(path)
+    }
+
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.state.check(Operation::SyncDirectory, directory)?;
         self.inner.sync_directory(directory)

@@ -74,6 +74,15 @@ impl Storage for PosixStorage {
         }
     }
 
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Ok(metadata.is_file()),
+            // A symbolic link to nothing, or nothing at all.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         match File::open(directory)?.sync_all() {

@@ -32,6 +32,13 @@ pub trait Storage: Send + Sync {
     /// Whether something has this name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
+    /// Whether what has this name (behind a symbolic link: what that points to) is a regular file, so that a new file may take
+    /// its place. Asked only where something has the name. The default is for storages that have nothing else.
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        let _ = path;
+        Ok(true)
+    }
+
     /// Makes the directory entries of `directory` durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 }

@@ -32,6 +32,28 @@ fn counts_are_kept_by_file_and_in_total() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_told_through_the_wrappers() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = FaultyStorage::new(Arc::new(CountingStorage::new(Arc::new(PosixStorage::new()))));
+    let name = |name| directory.path().join(name);
+    std::fs::write(name("file"), b"").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(name("socket")).unwrap();
+    for (link, target) in [("to file", "file"), ("to socket", "socket"), ("to nothing", "nothing")] {
+        std::os::unix::fs::symlink(name(target), name(link)).unwrap();
+    }
+    for (path, regular) in [
+        ("file", true),
+        ("to file", true),
+        ("socket", false),
+        ("to socket", false),
+        ("to nothing", false),
+        (".", false),
+    ] {
+        assert_eq!(storage.is_regular_file(&name(path)).unwrap(), regular, "{path}");
+    }
+}
+
+#[test]
 fn the_kth_operation_fails_once_or_for_good() {
     for k in 1..=3_u64 {
         for lasting in [Lasting::Once, Lasting::ForGood] {

@@ -45,6 +45,10 @@ pub(super) fn create(
         return Err(CreateError::Exists { path: path.into() });
     }
     if exists {
+        let regular = storage.is_regular_file(path);
+        if !regular.map_err(|source| CreateError::Io { doing: "look at", path: path.into(), source })? {
+            return Err(CreateError::NotAFile { path: path.into() });
+        }
         refuse_if_written(storage, path)?;
     }
     let geometries: Vec<SetGeometry> = spec.sets.iter().map(|set| SetGeometry::new(set, spec.chunk_bytes)).collect();

@@ -18,6 +18,15 @@ pub enum CreateError {
         /// The name.
         path: PathBuf,
     },
+    /// The name is that of a directory, a device, a pipe, a socket or a link to nothing, which a new file must not replace.
+    #[error(
+        "{} is no regular file (but a directory, a device, a pipe or the like) and is not replaced; choose another name",
+        path.display()
+    )]
+    NotAFile {
+        /// The name.
+        path: PathBuf,
+    },
     /// Another writer has the file, or is creating it at this moment.
     #[error("{} is being written by another process", path.display())]
     Busy {

@@ -2,7 +2,7 @@
 
 use crate::support::{CHUNK_STEPS, Engine, check_plainly, set, two_sets, variable};
 use afflux_container::{ContainerWriter, CreateError, ElementType, Existing, SeriesFile, SpecError};
-use afflux_storage::PosixStorage;
+use afflux_storage::{CountingStorage, PosixStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -104,6 +104,30 @@ fn an_existing_file_is_refused_or_replaced_as_asked() {
     replaced.close().unwrap();
     check_plainly(&path, &two_sets(), &[0, 0]).unwrap();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn only_a_regular_file_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let directory = tempfile::tempdir().unwrap();
+    let name = |name| directory.path().join(name);
+    let _socket = std::os::unix::net::UnixListener::bind(name("socket")).unwrap();
+    std::fs::create_dir(name("directory")).unwrap();
+    symlink(name("socket"), name("link to the socket")).unwrap();
+    symlink(name("nothing"), name("link to nothing")).unwrap();
+    std::fs::write(name("file"), "old").unwrap();
+    symlink(name("file"), name("link to the file")).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(CountingStorage::new(Arc::new(PosixStorage)));
+    let replace = |path: &Path| ContainerWriter::create(storage.clone(), path, &two_sets(), Existing::Replace);
+    for taken in ["socket", "directory", "link to the socket", "link to nothing"] {
+        let before = std::fs::symlink_metadata(name(taken)).unwrap().file_type();
+        let refused = replace(&name(taken));
+        assert!(matches!(refused, Err(CreateError::NotAFile { .. })), "{taken}");
+        assert_eq!(std::fs::symlink_metadata(name(taken)).unwrap().file_type(), before);
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 6, "nothing was made beside them");
+    replace(&name("link to the file")).unwrap().close().unwrap();
+    replace(&name("file")).unwrap().close().unwrap();
 }
 
 #[test]
