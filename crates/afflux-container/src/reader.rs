@@ -22,6 +22,7 @@ mod heap;
 mod layout;
 mod raw;
 mod seal;
+mod tail;
 mod verify;
 
 pub use block::Block;
@@ -36,8 +37,9 @@ use raw::{Checked, RawFile};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
+use tail::Tails;
 
-/// Attempts to open a file whose metadata does not hold together while somebody writes it.
+/// Attempts to open a file whose metadata does not hold together while somebody writes it, or whose seal moves on meanwhile.
 const OPEN_ATTEMPTS: u32 = 5;
 const OPEN_PAUSE: Duration = Duration::from_millis(5);
 /// A file changed this recently may have a writer.
@@ -51,6 +53,7 @@ pub struct SeriesFile {
     sets: Vec<SetInfo>,
     open_sets: Vec<OpenSet>,
     checksums: Checked,
+    tails: Tails,
 }
 
 impl SeriesFile {
@@ -65,9 +68,12 @@ impl SeriesFile {
         for _ in 1..OPEN_ATTEMPTS {
             match &result {
                 Err(error) if error.is_damage() && changed_recently(path) => {}
+                Ok(file) if file.tails.overtaken => {}
                 _ => break,
             }
             std::thread::sleep(OPEN_PAUSE);
+            // The file first goes, since HDF5 would share what it knows of it.
+            drop(result);
             result = Self::open_once(path);
         }
         result
@@ -76,7 +82,7 @@ impl SeriesFile {
     fn open_once(path: &Path) -> Result<Self, ReadError> {
         let mut file = RawFile::open(path)?;
         // The seal first: what it promises is in the file before it, so the datasets opened after it have those rows.
-        let (state, checksums) = layout::read_seal(&file)?;
+        let (state, seal, checksums) = layout::read_seal(&file)?;
         file.live = !state.closed;
         let (mut sets, mut open_sets) = (Vec::new(), Vec::new());
         for name in layout::set_names(&file)? {
@@ -84,7 +90,8 @@ impl SeriesFile {
             sets.push(info);
             open_sets.push(open);
         }
-        Ok(Self { file, state, sets, open_sets, checksums })
+        let tails = Tails::read(&file, &seal, &state, &checksums, &sets);
+        Ok(Self { file, state, sets, open_sets, checksums, tails })
     }
 
     /// The seal as it was when the file was opened.

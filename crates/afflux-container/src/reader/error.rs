@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system refused the file.
+    /// The operating system refused the file, or HDF5 its name.
     #[error("cannot open {}: {source}", path.display())]
     Open {
         /// The file.
@@ -45,7 +45,11 @@ pub enum ReadError {
         supported: i32,
     },
     /// The file was written by Afflux and something in it is broken.
-    #[error("{} is damaged: {what}; `afflux verify` lists the damage, `afflux repair` keeps what is sealed and sound", path.display())]
+    #[error(
+        "{} is damaged: {what}; `afflux verify` lists the damage as far as the file opens; take it from a copy, or save what \
+         h5dump or xarray still show",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -87,11 +87,12 @@ pub(super) struct OpenSet {
     pub points: OnceLock<PointTable>,
 }
 
-/// Reads the seal; `afflux` missing means that another program wrote the file.
-pub(super) fn read_seal(file: &RawFile) -> Result<(SealState, Checked), ReadError> {
+/// Reads the seal, and opens the datasets of seal and checksums; `afflux` missing means that another program wrote the file.
+pub(super) fn read_seal(file: &RawFile) -> Result<(SealState, Checked, Checked), ReadError> {
     let group = match file.root.group(BOOKKEEPING) {
         Ok(group) => group,
-        Err(error) if file.root.link_exists(BOOKKEEPING) => {
+        // Listed, and not looked up by name: a look-up that fails must not count as a group that is not there.
+        Err(error) if member_names(file, &file.root)?.iter().any(|name| name == BOOKKEEPING) => {
             return Err(file.damaged(format!("the group {BOOKKEEPING} cannot be opened: {error}")));
         }
         Err(_) => return Err(file.not_afflux(format!("no group named {BOOKKEEPING}"))),
@@ -107,17 +108,23 @@ pub(super) fn read_seal(file: &RawFile) -> Result<(SealState, Checked), ReadErro
     if seal.shape != [2, SEAL_WORDS as u64] {
         return Err(file.damaged(format!("{} has the shape {:?}", seal.label, seal.shape)));
     }
-    let words = file.read::<u64>(&seal, &[0..2, 0..SEAL_WORDS as u64])?;
-    let mut slots = [[0; SEAL_WORDS]; 2];
-    for (slot, words) in slots.iter_mut().zip(words.chunks_exact(SEAL_WORDS)) {
-        slot.copy_from_slice(words);
-    }
-    let state = SealState::decode(&slots).ok_or_else(|| file.damaged("neither slot of the seal is valid"))?;
+    let state = SealState::decode(&read_slots(file, &seal)?)
+        .ok_or_else(|| file.damaged("neither slot of the seal is valid"))?;
     let checksums = file.dataset(&group, "column_checksum", 4)?;
     if checksums.shape[2..] != [2, 2] {
         return Err(file.damaged(format!("{} has the shape {:?}", checksums.label, checksums.shape)));
     }
-    Ok((state, checksums))
+    Ok((state, seal, checksums))
+}
+
+/// The words of both slots of the seal, as they are now.
+pub(super) fn read_slots(file: &RawFile, seal: &Checked) -> Result<[[u64; SEAL_WORDS]; 2], ReadError> {
+    let words = file.read::<u64>(seal, &[0..2, 0..SEAL_WORDS as u64])?;
+    let mut slots = [[0; SEAL_WORDS]; 2];
+    for (slot, words) in slots.iter_mut().zip(words.chunks_exact(SEAL_WORDS)) {
+        slot.copy_from_slice(words);
+    }
+    Ok(slots)
 }
 
 /// Names of the sets in file order, which is that of creation: a set's group, or for the root's set its first dataset.

@@ -42,6 +42,10 @@ impl RawFile {
         if metadata.is_dir() {
             return Err(open_error(std::io::ErrorKind::IsADirectory.into()));
         }
+        if path.to_str().is_none() {
+            let what = "its name is not UTF-8; give it another, or open it by a link that has one";
+            return Err(open_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
+        }
         let signature = signature(path).map_err(open_error)?;
         if let Some(found) = signature {
             return Err(ReadError::NotHdf5 { path: path.into(), found });

@@ -96,6 +96,16 @@ fn other_files_are_told_apart() {
 }
 
 #[test]
+fn a_name_that_is_not_utf8_is_no_damage() {
+    use std::os::unix::ffi::OsStrExt;
+    let patient = Patient::new();
+    let path = patient.directory.path().join(std::ffi::OsStr::from_bytes(b"run\xFF.nc"));
+    std::fs::write(&path, &patient.whole).expect("written");
+    let error = SeriesFile::open(&path).expect_err("refused");
+    assert!(matches!(error, ReadError::Open { .. }) && error.to_string().contains("UTF-8"), "{error}");
+}
+
+#[test]
 fn a_newer_format_is_refused_by_its_number() {
     let patient = Patient::new();
     let path = patient.changed(|file| file.group("afflux")?.attr("format_version")?.write_scalar(&2_i32));
@@ -243,13 +253,25 @@ fn a_lost_tail_is_named() {
 }
 
 #[test]
-fn times_that_stand_still_or_are_no_numbers_are_named() {
+fn times_that_go_back_or_are_no_numbers_are_named() {
     let patient = Patient::new();
     for time in [f64::NAN, 0.0, f64::NEG_INFINITY] {
         let path = patient.changed(|file| put(&file.dataset("time")?, time, &[4]));
         let found = faults(&path);
         assert!(found.iter().any(|finding| matches!(finding.fault, Fault::TimeOrder { .. })), "{found:?}");
     }
+}
+
+#[test]
+fn times_that_stand_still_are_no_damage() {
+    let patient = Patient::new();
+    let path = patient.changed(|file| {
+        let time = file.dataset("time")?;
+        let before: Vec<f64> = time.read_slice_1d::<f64, _>(3..4)?.to_vec();
+        put(&time, before[0], &[4])
+    });
+    // The changed bytes are damage, as the checksum says; their order is not.
+    assert!(matches!(faults(&path)[..], [Finding { column: Some(0), fault: Fault::Checksum { .. }, .. }]));
 }
 
 #[test]
