@@ -32,18 +32,10 @@ pub enum OpenError {
     /// The file could not be created.
     #[error(transparent)]
     Create(#[from] afflux_container::CreateError),
-    /// A rank has no memory for its windows, or cannot open the created file; the same on all ranks.
-    #[error("{message} (rank {rank})")]
-    Rank {
-        /// The lowest rank that failed.
-        rank: usize,
-        /// What it lacks, and what to do.
-        message: String,
-    },
     /// The collective engine refused.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
-    /// Another rank failed.
+    /// A rank failed alone: it refused its settings or points, has no memory for its windows, or cannot open the created file.
     #[error("{message} (rank {rank})")]
     Elsewhere {
         /// The rank that failed.

@@ -272,7 +272,7 @@ impl SeriesBuilder {
         let mut layout = [Reduce::sum(bytes), Reduce::sum(pieces), Reduce::max(pieces)];
         let outcome = opened.as_ref().map(|_| ()).map_err(|message| (0, message.clone()));
         if let Err(failure) = agree(&*comm, outcome, &mut layout)? {
-            return Err(OpenError::Rank { rank: failure.rank, message: failure.message });
+            return Err(OpenError::Elsewhere { rank: failure.rank, message: failure.message });
         }
         let (file, sets) = opened.expect("no rank failed");
         let [bytes, pieces, pieces_max] = layout.map(|element| element.value);

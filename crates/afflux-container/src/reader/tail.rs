@@ -109,16 +109,22 @@ mod tests {
         }
     }
 
-    /// The row at step 0 is all zeros, as the space is that nobody wrote; its checksum is left out.
-    #[test]
-    fn a_fault_that_a_writer_may_have_made_is_no_damage() {
+    /// A live file with one sealed row, its writer, and the folder it lies in.
+    fn sealed_once() -> (tempfile::TempDir, ContainerWriter, SeriesFile) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("run.nc");
         let created = ContainerWriter::create(Arc::new(PosixStorage), &path, &one_point(), Existing::Refuse);
         let mut writer = created.expect("created");
         writer.grow(&[(0, 1)]).expect("grown");
         writer.seal(&Seal { watermark: Some(0), rows: vec![1], columns: Vec::new() }).expect("sealed");
-        let mut file = SeriesFile::open(&path).expect("opens");
+        let file = SeriesFile::open(&path).expect("opens");
+        (directory, writer, file)
+    }
+
+    /// The row at step 0 is all zeros, as the space is that nobody wrote; its checksum is left out.
+    #[test]
+    fn a_fault_that_a_writer_may_have_made_is_no_damage() {
+        let (_directory, _writer, mut file) = sealed_once();
         assert!(!file.tails.overtaken);
         let verification = file.verify(&mut |_| {});
         assert!(matches!(verification.findings[0].fault, Fault::ChecksumMissing { .. }), "{verification:?}");
@@ -132,13 +138,7 @@ mod tests {
     /// The state that the seal is held against is older than the file's.
     #[test]
     fn a_seal_that_moved_on_is_noticed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("run.nc");
-        let created = ContainerWriter::create(Arc::new(PosixStorage), &path, &one_point(), Existing::Refuse);
-        let mut writer = created.expect("created");
-        writer.grow(&[(0, 1)]).expect("grown");
-        writer.seal(&Seal { watermark: Some(0), rows: vec![1], columns: Vec::new() }).expect("sealed");
-        let file = SeriesFile::open(&path).expect("opens");
+        let (_directory, _writer, file) = sealed_once();
         let (now, seal, checksums) = super::super::layout::read_seal(&file.file).expect("read");
         let older = SealState { sequence: now.sequence - 1, ..now };
         assert!(Tails::read(&file.file, &seal, &older, &checksums, &file.sets).overtaken);
