@@ -2,8 +2,10 @@
 //!
 //! What cannot be found out is left empty; a benchmark does not fail for want of a name.
 
+use nix::sys::statfs::{FsType, statfs};
 use serde::Serialize;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The machine.
@@ -55,32 +57,75 @@ pub struct FileSystem {
     pub source: String,
     /// Where it is mounted.
     pub mount_point: String,
+    /// Mount options, those of the mount and then those of the file system.
+    pub options: String,
 }
 
 impl FileSystem {
-    /// The file system that holds an existing path, from `/proc/self/mountinfo`.
+    /// The file system that holds an existing path, from `/proc/self/mountinfo`. Where that does not list it, as under a
+    /// changed root, its type follows from statfs(2) and device and options stay empty.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        fs::canonicalize(path).map(|path| Self::find(&mounts, &path)).unwrap_or_default()
+        let Ok(path) = fs::canonicalize(path) else { return Self::default() };
+        Self::find(&mounts, &path).unwrap_or_else(|| Self::unlisted(&path))
     }
 
     /// The deepest mount above `path`; of several mounts on one directory the last one hides the others.
-    fn find(mounts: &str, path: &Path) -> Self {
+    fn find(mounts: &str, path: &Path) -> Option<Self> {
         let candidates = mounts.lines().filter_map(Self::parse).filter(|mount| path.starts_with(&mount.mount_point));
-        candidates.max_by_key(|mount| Path::new(&mount.mount_point).components().count()).unwrap_or_default()
+        candidates.max_by_key(|mount| Path::new(&mount.mount_point).components().count())
     }
 
-    /// One line of mountinfo (proc(5)): six fields, optional ones, a lone hyphen, then type and source.
+    /// One line of mountinfo (proc(5)): six fields, optional ones, a lone hyphen, then type, source and options.
     fn parse(line: &str) -> Option<Self> {
         let (mount, device) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(4);
         let mut device = device.split(' ');
-        Some(Self {
-            kind: device.next()?.to_owned(),
-            source: unescape(device.next()?),
-            mount_point: unescape(mount.split(' ').nth(4)?),
-        })
+        let (mount_point, mount_options) = (unescape(mount.next()?), mount.next()?);
+        let (kind, source) = (device.next()?.to_owned(), unescape(device.next()?));
+        let options = match device.next() {
+            Some(own) if !own.is_empty() && own != mount_options => format!("{mount_options},{own}"),
+            _ => mount_options.to_owned(),
+        };
+        Some(Self { kind, source, mount_point, options })
     }
+
+    /// What can be told of an existing, canonical path that no listed mount holds.
+    fn unlisted(path: &Path) -> Self {
+        let kind = statfs(path).map_or("unknown", |found| kind_of_magic(found.filesystem_type())).to_owned();
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+        let top = path.ancestors().take_while(|above| device(above) == device(path)).last().unwrap_or(path);
+        Self { kind, mount_point: top.display().to_string(), ..Self::default() }
+    }
+}
+
+/// The name of a file system by the number that statfs(2) tells. One number stands for ext2, ext3 and ext4.
+fn kind_of_magic(magic: FsType) -> &'static str {
+    // From statfs(2) and linux/magic.h; the numbers are 32 bits wide, whatever the field is.
+    let known = [
+        (0xEF53, "ext2/ext3/ext4"),
+        (0x5846_5342, "xfs"),
+        (0x9123_683E, "btrfs"),
+        (0x0102_1994, "tmpfs"),
+        (0x8584_58F6, "ramfs"),
+        (0x794C_7630, "overlay"),
+        (0x6969, "nfs"),
+        (0x0BD0_0BD0, "lustre"),
+        (0x4750_4653, "gpfs"),
+        (0x1983_0326, "beegfs"),
+        (0x00C3_6400, "ceph"),
+        (0x6573_5546, "fuse"),
+        (0x0102_1997, "9p"),
+        (0x6A65_6A63, "virtiofs"),
+        (0x7371_7368, "squashfs"),
+        (0x2FC1_2FC1, "zfs"),
+        (0xF2F5_2010, "f2fs"),
+        (0xFF53_4D42, "cifs"),
+        (0xFE53_4D42, "smb2"),
+    ];
+    let magic = i128::from(magic.0) & 0xFFFF_FFFF;
+    known.iter().find(|(number, _)| *number == magic).map_or("unknown", |(_, name)| name)
 }
 
 /// Undoes the kernel's octal escapes of white space and backslash.
@@ -101,13 +146,25 @@ mod tests {
 
     #[test]
     fn the_deepest_and_last_mount_holds_the_path() {
-        let kind = |path: &str| FileSystem::find(MOUNTS, Path::new(path)).kind;
+        let kind = |path: &str| FileSystem::find(MOUNTS, Path::new(path)).unwrap().kind;
         assert_eq!(kind("/home/u"), "ext4");
         assert_eq!(kind("/scratch/u"), "lustre");
         assert_eq!(kind("/scratchy"), "ext4");
         assert_eq!(kind("/scratch/my dir/x"), "xfs");
-        assert_eq!(FileSystem::find(MOUNTS, Path::new("/scratch")).source, "10.0.0.1@o2ib:/fs1");
-        assert_eq!(FileSystem::find("", Path::new("/")), FileSystem::default());
+        assert_eq!(FileSystem::find(MOUNTS, Path::new("/scratch")).unwrap().source, "10.0.0.1@o2ib:/fs1");
+        assert_eq!(FileSystem::find(MOUNTS, Path::new("/")).unwrap().options, "rw,relatime,rw");
+        assert_eq!(FileSystem::find("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn a_root_that_mountinfo_does_not_list_is_named_by_statfs() {
+        let found = FileSystem::unlisted(Path::new("/proc/self"));
+        assert_eq!((found.kind.as_str(), found.mount_point.as_str()), ("unknown", "/proc"));
+        assert_eq!(kind_of_magic(FsType(0xEF53)), "ext2/ext3/ext4");
+        // 32-bit systems show the number as a negative one.
+        assert_eq!(kind_of_magic(FsType(0x9123_683E)), "btrfs");
+        let here = FileSystem::unlisted(&fs::canonicalize(std::env::temp_dir()).unwrap());
+        assert!(!here.kind.is_empty() && here.mount_point.starts_with('/'), "{here:?}");
     }
 
     #[test]

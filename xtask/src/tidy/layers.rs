@@ -30,6 +30,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hdf5", &["afflux-container"]),
     ("netcdf", &["afflux-container"]),
     ("rustix", &["afflux-storage"]),
+    // Processes, signals and file systems as what is measured; nothing else of the house starts or watches processes.
+    ("nix", &["afflux-measure"]),
     // Types of the C interfaces next to it, and for placing threads; the file calls of it are in RAW_FILE_CALLS.
     ("libc", &["afflux-storage", "afflux-container", "afflux-comm", "afflux-measure"]),
 ];
