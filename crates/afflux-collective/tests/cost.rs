@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, Work, WriteOptions};
-use afflux_comm::{CommError, Communicator, NodeMap, Received, Reduce, threads};
+use afflux_comm::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, threads};
 use afflux_plan::Extents;
 use afflux_storage::{CountingStorage, Counts, MemoryStorage, OpenMode, Storage};
 use common::{Workload, dealt, payload};
@@ -49,6 +49,9 @@ impl Communicator for CountingComm {
     }
     fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
         self.count("all_reduce").all_reduce(elements)
+    }
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
+        self.count("start_all_reduce").start_all_reduce(elements)
     }
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         self.count("all_gather").all_gather(bytes)

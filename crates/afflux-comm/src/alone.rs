@@ -1,6 +1,6 @@
 //! One rank without threads or MPI.
 
-use crate::{CommError, Communicator, NodeMap, Received, Reduce, check};
+use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check};
 
 /// The communicator of a rank that is alone: every call returns at once, on the calling thread.
 #[derive(Debug, Clone)]
@@ -19,6 +19,19 @@ impl SelfCommunicator {
 impl Default for SelfCommunicator {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A reduction over one rank.
+struct Complete(Vec<Reduce>);
+
+impl PendingReduce for Complete {
+    fn test(&mut self) -> Result<Option<Vec<Reduce>>, CommError> {
+        Ok(Some(self.0.clone()))
+    }
+
+    fn wait(self: Box<Self>) -> Result<Vec<Reduce>, CommError> {
+        Ok(self.0)
     }
 }
 
@@ -46,6 +59,10 @@ impl Communicator for SelfCommunicator {
 
     fn all_reduce(&self, _elements: &mut [Reduce]) -> Result<(), CommError> {
         Ok(())
+    }
+
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
+        Ok(Box::new(Complete(elements)))
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {

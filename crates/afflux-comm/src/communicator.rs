@@ -16,6 +16,17 @@ pub enum ReduceOp {
     Max = 2,
 }
 
+impl ReduceOp {
+    /// The value that changes nothing it is combined with.
+    #[must_use]
+    pub fn identity(self) -> u64 {
+        match self {
+            Self::Sum | Self::Max => 0,
+            Self::Min => u64::MAX,
+        }
+    }
+}
+
 /// One element of a reduction: its operation travels with it, so that sums, minima and maxima share one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -90,6 +101,26 @@ impl NodeMap {
     }
 }
 
+/// A reduction that [`Communicator::start_all_reduce`] has begun, on one rank.
+///
+/// It may outlive its communicator. Dropping it unfinished gives up this rank's result only: what the rank contributed
+/// stands, and the others complete theirs. Like a communicator it belongs to the thread that made it.
+pub trait PendingReduce {
+    /// The elements if all ranks have started the reduction, each with its operation and the combined value; else
+    /// `None`, without waiting. Cheap enough for the inner loop of a simulation. Once it has given the elements it gives
+    /// them again. Under MPI the reduction advances only while ranks are in calls of their communicators or in this one.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`]: where the reduction cannot be completed any more, or ranks disagree about it.
+    fn test(&mut self) -> Result<Option<Vec<Reduce>>, CommError>;
+
+    /// As [`Self::test`], but returns when there is a result.
+    ///
+    /// # Errors
+    /// As [`Self::test`].
+    fn wait(self: Box<Self>) -> Result<Vec<Reduce>, CommError>;
+}
+
 /// A group of ranks that exchange messages.
 ///
 /// Messages may be of any length, 2 GiB and more included. Methods marked *collective* are called by all ranks in the
@@ -112,6 +143,11 @@ pub trait Communicator {
 
     /// Collective: combines element by element; all ranks give the same number of elements with the same operations.
     fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError>;
+
+    /// Collective: begins what [`Self::all_reduce`] does and returns at once, whatever the other ranks do. Ranks start it in
+    /// the same order among their collective calls; until it is completed they may make any other call, start more of
+    /// these (each keeps its elements in memory until all ranks have started it), and complete them in any order.
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError>;
 
     /// Collective: the bytes of every rank (lengths may differ), indexed by rank, on every rank.
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError>;

@@ -10,6 +10,7 @@ mod collectives;
 mod groups;
 mod messages;
 mod mixed;
+mod pending;
 mod verdicts;
 
 use crate::Communicator;
@@ -38,6 +39,7 @@ pub fn run_all(comm: &dyn Communicator, effort: Effort) {
     run_basic(comm);
     messages::run(comm, effort);
     collectives::run_long(comm, effort);
+    pending::run_long(comm, effort);
     groups::run(comm);
     verdicts::run(comm);
     mixed::run(comm, effort.repetitions);
@@ -50,6 +52,7 @@ pub fn run_all(comm: &dyn Communicator, effort: Effort) {
 pub fn run_basic(comm: &dyn Communicator) {
     assert!(comm.rank() < comm.size(), "rank {} of {}", comm.rank(), comm.size());
     collectives::run(comm);
+    pending::run(comm);
     messages::ring(comm);
     groups::node_map(comm);
 }

@@ -47,5 +47,5 @@ mod stall;
 pub mod threads;
 
 pub use alone::SelfCommunicator;
-pub use communicator::{Communicator, NodeMap, Received, Reduce, ReduceOp};
+pub use communicator::{Communicator, NodeMap, PendingReduce, Received, Reduce, ReduceOp};
 pub use error::CommError;

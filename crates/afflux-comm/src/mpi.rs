@@ -27,9 +27,11 @@ mod cores;
 mod environment;
 mod errors;
 mod exchange;
+mod handle;
 mod node;
 mod pieces;
 mod poll;
+mod reduction;
 mod shared;
 mod sparse;
 

@@ -4,13 +4,14 @@
 //! the default of the embedded use and needs no MPI. It stands more ranks than a machine has cores (1,536 are tested):
 //! a rank that waits sleeps in the kernel, after a short spin only where every rank has a core of its own.
 //!
-//! Three mechanisms carry all calls:
+//! Four mechanisms carry all calls:
 //!
-//! * `meeting`: all ranks deposit something, the last to arrive combines it, all collect. Every collective but
-//!   `exchange` is one meeting, so each rank sleeps at most once a call, and ranks that disagree about the call are
+//! * `meeting`: all ranks deposit something, the last to arrive combines it, all collect. Every other collective
+//!   is one meeting, so each rank sleeps at most once a call, and ranks that disagree about the call are
 //!   told so.
 //! * `port`: the messages that lie before a rank. `exchange` leaves only a reference to the sender's slices there, and
 //!   the receiver copies straight from them: a single copy.
+//! * `reduction`: a queue of the reductions under way, each completed by the last rank to start it.
 //! * leaving: dropping a handle, by return or by panic, marks the rank as gone in that communicator. Whoever waits for
 //!   it, now or later, gets [`CommError::PeerLeft`](crate::CommError::PeerLeft), never a hang.
 //!
@@ -20,6 +21,7 @@ mod communicator;
 mod group;
 mod meeting;
 mod port;
+mod reduction;
 #[cfg(test)]
 mod tests;
 
@@ -155,6 +157,14 @@ fn collect_results<T>(
         None => Ok(results),
         Some((rank, payload)) => Err(RunError::Panicked { rank, message: panic_message(&*payload), payload }),
     }
+}
+
+/// Some of `ranks`, in words.
+fn names_of(ranks: impl Iterator<Item = usize> + Clone) -> String {
+    let names: Vec<_> = ranks.clone().take(8).map(|rank| rank.to_string()).collect();
+    let more = ranks.count() - names.len();
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("rank {}{tail}", names.join(", "))
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

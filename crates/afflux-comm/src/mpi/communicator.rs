@@ -3,8 +3,8 @@
 //! Small collectives of ranks that share one node go through its memory ([`super::node`]); the rest, and what turns out to be
 //! too long there, through MPI.
 //!
-//! Invariants: `comm` is a duplicate that only this handle uses, with `MPI_ERRORS_RETURN`; no request outlives the call
-//! that made it.
+//! Invariants: the MPI communicator is a duplicate that only this one uses, with `MPI_ERRORS_RETURN`; no request but
+//! those of [`super::reduction`], which hold it, outlives the call that made it.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -12,15 +12,17 @@ use std::rc::Rc;
 
 use mpi::ffi::{self, MPI_Comm, MPI_Request};
 
-use super::environment::{Environment, is_finalized};
-use super::errors::{ReturnedErrors, return_errors};
+use super::environment::Environment;
+use super::errors::ReturnedErrors;
 use super::exchange::{Transfers, null_request};
+use super::handle::Handle;
 use super::node::{Gathered, Node};
 use super::pieces::byte;
 use super::poll::{Patience, wait};
+use super::reduction::{MpiReduction, REDUCE_ELEMENTS_MAX, Requests, combined};
 use super::shared::{POISON, RawReduce, Shared};
 use super::{PIECE_BYTES_MAX, check, cores, int, sparse};
-use crate::{CommError, Communicator, NodeMap, Received, Reduce, check as arguments};
+use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check as arguments};
 
 /// Messages of `exchange`, `gather` and `scatter`. Pairs match in order, so one tag serves all calls.
 const EXCHANGE_TAG: c_int = 17;
@@ -31,15 +33,13 @@ const SPARSE_TAG: c_int = 18;
 const BROADCAST_HEAD_BYTES: usize = 2_048;
 /// Bytes of the length in it.
 const LENGTH_BYTES: usize = 8;
-/// Elements of a reduction in one MPI call.
-const REDUCE_ELEMENTS_MAX: usize = PIECE_BYTES_MAX / size_of::<RawReduce>();
 
 /// A rank of an MPI job.
 ///
 /// Dropping it frees the MPI communicator, for which both libraries need no other rank.
 #[derive(Debug)]
 pub struct MpiCommunicator {
-    comm: MPI_Comm,
+    handle: Rc<Handle>,
     rank: usize,
     size: usize,
     nodes: NodeMap,
@@ -82,8 +82,8 @@ impl MpiCommunicator {
     /// Collective over `comm`.
     pub(super) fn duplicate_of(comm: MPI_Comm, environment: Rc<Environment>) -> Result<Self, CommError> {
         let shared = Rc::new(Shared::new(environment)?);
-        let duplicate = dup(comm, 0)?;
-        let (rank, size) = rank_and_size(duplicate)?;
+        let duplicate = Handle::duplicate_of(comm, 0)?;
+        let (rank, size) = rank_and_size(duplicate.get())?;
         let patience = Patience { own_core: false, rank };
         let mut this = Self::over(duplicate, size, NodeMap::from_labels(&vec![0; size]), patience, shared);
         this.find_nodes()?;
@@ -91,16 +91,21 @@ impl MpiCommunicator {
         Ok(this)
     }
 
-    fn over(comm: MPI_Comm, size: usize, nodes: NodeMap, patience: Patience, shared: Rc<Shared>) -> Self {
-        Self { comm, rank: patience.rank, size, nodes, patience, sparse_calls: Cell::new(0), node: None, shared }
+    fn over(handle: Handle, size: usize, nodes: NodeMap, patience: Patience, shared: Rc<Shared>) -> Self {
+        let handle = Rc::new(handle);
+        Self { handle, rank: patience.rank, size, nodes, patience, sparse_calls: Cell::new(0), node: None, shared }
     }
 
     /// Collective: sets up the memory of the node if all ranks are on it.
     fn share_node(&mut self) -> Result<(), CommError> {
         if self.nodes.node_count == 1 {
-            self.node = Node::share(self.comm, self.size, self.patience, |words| self.all_gather_words(words))?;
+            self.node = Node::share(self.comm(), self.size, self.patience, |words| self.all_gather_words(words))?;
         }
         Ok(())
+    }
+
+    fn comm(&self) -> MPI_Comm {
+        self.handle.get()
     }
 
     fn check(&self, code: c_int, call: &'static str) -> Result<(), CommError> {
@@ -110,10 +115,10 @@ impl MpiCommunicator {
     /// Collective: which ranks can share memory (the lowest of them is the label of the node), and whether each of them
     /// has a core, so that it may spin.
     fn find_nodes(&mut self) -> Result<(), CommError> {
-        let mut node = self.comm;
+        let mut node = self.comm();
         // SAFETY: constants that the C shim initialises; the new communicator is freed below.
         let code = unsafe {
-            ffi::MPI_Comm_split_type(self.comm, ffi::RSMPI_COMM_TYPE_SHARED, 0, ffi::RSMPI_INFO_NULL, &raw mut node)
+            ffi::MPI_Comm_split_type(self.comm(), ffi::RSMPI_COMM_TYPE_SHARED, 0, ffi::RSMPI_INFO_NULL, &raw mut node)
         };
         self.check(code, "MPI_Comm_split_type")?;
         let mut label = u32::try_from(self.rank).expect("MPI ranks fit in 31 bits");
@@ -159,7 +164,7 @@ impl MpiCommunicator {
                 all.as_mut_ptr().cast(),
                 count,
                 word,
-                self.comm,
+                self.comm(),
                 request,
             )
         })?;
@@ -171,7 +176,7 @@ impl MpiCommunicator {
         for piece in bytes.chunks_mut(PIECE_BYTES_MAX) {
             // SAFETY: the piece lives until the request is complete.
             self.run("MPI_Ibcast", true, |request| unsafe {
-                ffi::MPI_Ibcast(piece.as_mut_ptr().cast(), int(piece.len()), byte(), int(root), self.comm, request)
+                ffi::MPI_Ibcast(piece.as_mut_ptr().cast(), int(piece.len()), byte(), int(root), self.comm(), request)
             })?;
         }
         Ok(())
@@ -198,7 +203,7 @@ impl MpiCommunicator {
                 1,
                 ffi::RSMPI_UINT64_T,
                 int(root),
-                self.comm,
+                self.comm(),
                 request,
             )
         })?;
@@ -220,7 +225,7 @@ impl MpiCommunicator {
                 1,
                 ffi::RSMPI_UINT64_T,
                 int(root),
-                self.comm,
+                self.comm(),
                 request,
             )
         })?;
@@ -228,27 +233,8 @@ impl MpiCommunicator {
     }
 
     fn transfers(&self, call: &'static str) -> Transfers {
-        Transfers::new(self.comm, self.patience, call)
+        Transfers::new(self.comm(), self.patience, call)
     }
-}
-
-impl Drop for MpiCommunicator {
-    fn drop(&mut self) {
-        // While unwinding the job is about to be aborted; a call that other ranks do not make could only hang.
-        if !is_finalized() && !std::thread::panicking() {
-            // SAFETY: ours, and no request uses it.
-            unsafe { ffi::MPI_Comm_free(&raw mut self.comm) };
-        }
-    }
-}
-
-/// A duplicate whose errors are returned.
-fn dup(comm: MPI_Comm, rank: usize) -> Result<MPI_Comm, CommError> {
-    let mut duplicate = comm;
-    // SAFETY: `comm` is valid; all its ranks call this.
-    check(unsafe { ffi::MPI_Comm_dup(comm, &raw mut duplicate) }, "MPI_Comm_dup", rank)?;
-    return_errors(duplicate, rank)?;
-    Ok(duplicate)
 }
 
 fn rank_and_size(comm: MPI_Comm) -> Result<(usize, usize), CommError> {
@@ -279,7 +265,7 @@ impl Communicator for MpiCommunicator {
             return node.barrier();
         }
         // SAFETY: plain collective call.
-        self.run("MPI_Ibarrier", false, |request| unsafe { ffi::MPI_Ibarrier(self.comm, request) })
+        self.run("MPI_Ibarrier", false, |request| unsafe { ffi::MPI_Ibarrier(self.comm(), request) })
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
@@ -301,7 +287,7 @@ impl Communicator for MpiCommunicator {
         }
         // SAFETY: the head lives until the request is complete.
         self.run("MPI_Ibcast", false, |request| unsafe {
-            ffi::MPI_Ibcast(head.as_mut_ptr().cast(), int(head.len()), byte(), int(root), self.comm, request)
+            ffi::MPI_Ibcast(head.as_mut_ptr().cast(), int(head.len()), byte(), int(root), self.comm(), request)
         })?;
         let length = u64::from_le_bytes(head[..LENGTH_BYTES].try_into().expect("eight bytes"));
         let length = usize::try_from(length).expect("a length of another rank fits here");
@@ -332,21 +318,19 @@ impl Communicator for MpiCommunicator {
                     int(piece.len()),
                     self.shared.element_type,
                     self.shared.combine,
-                    self.comm,
+                    self.comm(),
                     request,
                 )
             })?;
-            for (index, (element, result)) in piece.iter_mut().zip(&result).enumerate() {
-                if result.op != element.op as u64 {
-                    return Err(CommError::Mismatch {
-                        call: "all_reduce",
-                        message: format!("the operations of element {index} differ between ranks"),
-                    });
-                }
-                element.value = result.value;
-            }
+            piece.copy_from_slice(&combined(piece, &result)?);
         }
         Ok(())
+    }
+
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
+        self.shared.abandoned.free_complete();
+        let requests = Requests::start(&self.handle, &self.shared, self.rank, elements)?;
+        Ok(Box::new(MpiReduction::new(requests, self.patience, Rc::clone(&self.shared))))
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
@@ -388,7 +372,7 @@ impl Communicator for MpiCommunicator {
                 counts.as_ptr(),
                 starts.as_ptr(),
                 byte(),
-                self.comm,
+                self.comm(),
                 request,
             )
         })?;
@@ -467,7 +451,7 @@ impl Communicator for MpiCommunicator {
                 1,
                 ffi::RSMPI_UINT64_T,
                 ffi::RSMPI_SUM,
-                self.comm,
+                self.comm(),
                 request,
             )
         })?;
@@ -481,7 +465,7 @@ impl Communicator for MpiCommunicator {
         self.sparse_calls.set(call + 1);
         let (own, others): (Vec<_>, Vec<_>) = sends.iter().copied().partition(|send| send.0 == self.rank);
         let tag = SPARSE_TAG + c_int::from(call % 2 == 1);
-        let mut received = sparse::sparse_exchange(self.comm, self.patience, &others, tag)?;
+        let mut received = sparse::sparse_exchange(self.comm(), self.patience, &others, tag)?;
         if let Some(&(source, bytes)) = own.first() {
             let place = received.partition_point(|message| message.source < source);
             received.insert(place, Received { source, bytes: bytes.to_vec() });
@@ -519,8 +503,9 @@ impl Communicator for MpiCommunicator {
     }
 
     fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let comm = dup(self.comm, self.rank)?;
-        let mut this = Self::over(comm, self.size, self.nodes.clone(), self.patience, Rc::clone(&self.shared));
+        let handle = Handle::duplicate_of(self.comm(), self.rank)?;
+        let comm = handle.get();
+        let mut this = Self::over(handle, self.size, self.nodes.clone(), self.patience, Rc::clone(&self.shared));
         // Through this communicator, whose calls are quicker where it has its node's memory already.
         if self.nodes.node_count == 1 {
             this.node = Node::share(comm, self.size, self.patience, |words| self.all_gather_words(words))?;
@@ -538,21 +523,21 @@ impl Communicator for MpiCommunicator {
         members.retain(|member| member.0 == my_color);
         let lowest = members.iter().map(|member| member.2).min().expect("this rank is a member");
         let place = members.iter().position(|member| member.2 == self.rank).expect("this rank is a member");
-        let mut comm = self.comm;
+        let mut comm = self.comm();
         // SAFETY: all ranks call it; a null communicator comes back for MPI_UNDEFINED and is not used.
         let code = unsafe {
             let color = if color.is_some() { int(lowest) } else { ffi::RSMPI_UNDEFINED };
-            ffi::MPI_Comm_split(self.comm, color, int(place), &raw mut comm)
+            ffi::MPI_Comm_split(self.comm(), color, int(place), &raw mut comm)
         };
         self.check(code, "MPI_Comm_split")?;
         if color.is_none() {
             return Ok(None);
         }
-        return_errors(comm, self.rank)?;
+        let handle = Handle::owning(comm, place)?;
         let labels: Vec<u32> = members.iter().map(|member| self.nodes.node_of_rank[member.2]).collect();
         let nodes = NodeMap::from_labels(&labels);
         let patience = Patience { rank: place, ..self.patience };
-        let mut this = Self::over(comm, members.len(), nodes, patience, Rc::clone(&self.shared));
+        let mut this = Self::over(handle, members.len(), nodes, patience, Rc::clone(&self.shared));
         this.share_node()?;
         Ok(Some(Box::new(this)))
     }

@@ -7,6 +7,7 @@ use mpi::ffi::{self, MPI_Datatype, MPI_Op};
 
 use super::environment::{Environment, is_finalized};
 use super::pieces::byte;
+use super::reduction::Abandoned;
 use super::{check, int};
 use crate::CommError;
 
@@ -26,13 +27,16 @@ pub(super) struct RawReduce {
 pub(super) struct Shared {
     pub(super) element_type: MPI_Datatype,
     pub(super) combine: MPI_Op,
+    /// What was dropped before it was complete.
+    pub(super) abandoned: Abandoned,
     /// Last, so that MPI is finalised after the above are freed.
     pub(super) environment: Rc<Environment>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if !is_finalized() {
+        if !is_finalized() && !std::thread::panicking() {
+            self.abandoned.finish();
             // SAFETY: both were created by `Shared::new` and are freed once, before MPI is finalised.
             unsafe {
                 ffi::MPI_Op_free(&raw mut self.combine);
@@ -54,7 +58,7 @@ impl Shared {
         let mut combine = unsafe { ffi::RSMPI_SUM };
         // SAFETY: the function has MPI's signature, lives as long as the program and does not unwind.
         check(unsafe { ffi::MPI_Op_create(Some(combine_elements), 1, &raw mut combine) }, "MPI_Op_create", 0)?;
-        Ok(Self { element_type, combine, environment })
+        Ok(Self { element_type, combine, abandoned: Abandoned::default(), environment })
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::group::Group;
 use super::meeting::{Call, Slot};
 use super::port::Place;
-use crate::{CommError, Communicator, NodeMap, Received, Reduce, check};
+use super::reduction::ThreadReduction;
+use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check};
 
 /// A rank of a group of threads; made by [`super::run`] and by `split` and `duplicate`.
 ///
@@ -144,6 +145,11 @@ impl Communicator for ThreadCommunicator {
         let result = self.meet(call, deposit, |_| {}, |slot| slot.elements.clone())?;
         elements.copy_from_slice(&result);
         Ok(())
+    }
+
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
+        let call = self.next_call("start_all_reduce", elements.len(), check::operations_digest(&elements));
+        Ok(Box::new(ThreadReduction::start(&self.group, self.rank, call, elements)?))
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {

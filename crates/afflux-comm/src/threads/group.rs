@@ -1,6 +1,6 @@
 //! What the ranks of one communicator share.
 //!
-//! A [`Group`] joins the meeting place, the port of each rank and the node map. The groups that `split` and
+//! A [`Group`] joins the meeting place, the reductions under way, the port of each rank and the node map. The groups that `split` and
 //! `duplicate` make have places of their own, so that their messages cannot meet; all keep the [`World`] of the run,
 //! which remembers who panicked first.
 
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::meeting::Meeting;
 use super::port::Port;
+use super::reduction::Reductions;
 use crate::NodeMap;
 
 /// No rank has panicked.
@@ -28,6 +29,7 @@ pub(super) struct Group {
     /// Rank of each member in the world of the run, indexed by rank here.
     world_ranks: Vec<usize>,
     pub(super) meeting: Meeting,
+    pub(super) reductions: Reductions,
     /// Indexed by rank.
     pub(super) ports: Vec<Port>,
     pub(super) nodes: NodeMap,
@@ -50,6 +52,7 @@ impl Group {
             world,
             world_ranks,
             meeting: Meeting::new(size),
+            reductions: Reductions::new(size),
             ports: (0..size).map(|_| Port::new()).collect(),
             nodes,
             left_count: AtomicUsize::new(0),
@@ -87,5 +90,6 @@ impl Group {
         }
         self.close_port(rank);
         self.meeting.leave(rank);
+        self.reductions.leave(rank);
     }
 }

@@ -30,6 +30,17 @@ pub(super) struct Call {
     pub(super) digest: u64,
 }
 
+impl Call {
+    /// How this call of `rank` and the other of `other_rank` differ.
+    pub(super) fn disagreement(&self, rank: usize, other: &Self, other_rank: usize) -> String {
+        let describe = |call: &Self, rank: usize| {
+            format!("rank {rank} is in {} ({}), its call number {}", call.name, call.argument, call.sequence)
+        };
+        let hint = if self.digest == other.digest { "" } else { "; their operations differ" };
+        format!("{}, {}{hint}", describe(self, rank), describe(other, other_rank))
+    }
+}
+
 /// What the ranks leave for each other in one meeting. Which fields are used depends on the call.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
@@ -219,22 +230,12 @@ impl State {
     /// How this rank's call differs from that of the first to arrive.
     fn disagreement(&self, rank: usize, call: Call) -> Option<String> {
         let (first, first_rank) = self.first.as_ref()?;
-        (*first != call).then(|| {
-            let describe = |call: &Call, rank: usize| {
-                format!("rank {rank} is in {} ({}), its call number {}", call.name, call.argument, call.sequence)
-            };
-            let hint = if first.digest == call.digest { "" } else { "; their operations differ" };
-            format!("{}, {}{hint}", describe(first, *first_rank), describe(&call, rank))
-        })
+        (*first != call).then(|| first.disagreement(*first_rank, &call, rank))
     }
 
     /// Who has not arrived, in words.
     fn missing(&self) -> String {
-        let missing = (0..self.arrivals.len()).filter(|&rank| self.arrivals[rank] <= self.completed);
-        let names: Vec<_> = missing.clone().take(8).map(|rank| rank.to_string()).collect();
-        let more = missing.count() - names.len();
-        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("rank {}{tail}", names.join(", "))
+        super::names_of((0..self.arrivals.len()).filter(|&rank| self.arrivals[rank] <= self.completed))
     }
 }
 

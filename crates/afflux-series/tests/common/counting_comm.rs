@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use afflux_comm::{CommError, Communicator, NodeMap, Received, Reduce};
+use afflux_comm::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce};
 
 pub struct CountingComm<'a> {
     inner: Inner<'a>,
@@ -55,6 +55,9 @@ impl Communicator for CountingComm<'_> {
     }
     fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
         self.counted().all_reduce(elements)
+    }
+    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
+        self.counted().start_all_reduce(elements)
     }
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         self.counted().all_gather(bytes)

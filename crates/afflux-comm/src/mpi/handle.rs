@@ -1,0 +1,44 @@
+//! An MPI communicator that is ours to free.
+
+use mpi::ffi::{self, MPI_Comm};
+
+use super::check;
+use super::environment::is_finalized;
+use super::errors::return_errors;
+use crate::CommError;
+
+/// Freed when the last who needs it is gone: the communicator's owner, or a reduction that is still under way (Open MPI
+/// 4.1.4 crashes when a communicator is freed before its non-blocking collectives are complete, which the standard allows).
+#[derive(Debug)]
+pub(super) struct Handle(MPI_Comm);
+
+impl Handle {
+    /// Collective: a duplicate of `comm` whose errors are returned.
+    pub(super) fn duplicate_of(comm: MPI_Comm, rank: usize) -> Result<Self, CommError> {
+        let mut duplicate = comm;
+        // SAFETY: `comm` is valid; all its ranks call this.
+        check(unsafe { ffi::MPI_Comm_dup(comm, &raw mut duplicate) }, "MPI_Comm_dup", rank)?;
+        Self::owning(duplicate, rank)
+    }
+
+    /// Takes a communicator that was just made for us; its errors are returned from now on.
+    pub(super) fn owning(comm: MPI_Comm, rank: usize) -> Result<Self, CommError> {
+        let this = Self(comm);
+        return_errors(comm, rank)?;
+        Ok(this)
+    }
+
+    pub(super) fn get(&self) -> MPI_Comm {
+        self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // While unwinding the job is about to be aborted; a call that other ranks do not make could only hang.
+        if !is_finalized() && !std::thread::panicking() {
+            // SAFETY: ours, and no request uses it: each holds this handle.
+            unsafe { ffi::MPI_Comm_free(&raw mut self.0) };
+        }
+    }
+}
