@@ -10,7 +10,7 @@
 mod attributes;
 
 use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
-use crate::hdf::{HdfError, Hid, check, owned};
+use crate::hdf::{HdfError, Hid, check, owned, reference};
 use crate::{DatasetIndex, ElementType};
 use attributes::{Attributes, ScaleUse};
 use hdf5_metno_sys::h5d::H5D_alloc_time_t::H5D_ALLOC_TIME_EARLY;
@@ -152,7 +152,7 @@ impl Builder {
 /// Addresses of the object headers of a group's datasets.
 fn references(location: hid_t, group: &Group<'_>) -> Result<Vec<u64>, HdfError> {
     let names = group.datasets.iter().map(|dataset| c_string("H5Rcreate", &dataset.name));
-    names.map(|name| attributes::reference(location, &name?)).collect()
+    names.map(|name| reference(location, &name?)).collect()
 }
 
 fn is_scale(group: &Group<'_>, number: usize) -> bool {

@@ -4,6 +4,13 @@
 
 use hdf5_metno_sys::h5::herr_t;
 use hdf5_metno_sys::h5i::{H5Idec_ref, hid_t};
+use hdf5_metno_sys::h5r::{H5R_type_t, H5Rcreate};
+use std::ffi::CStr;
+
+#[cfg(not(hdf5_1_12))]
+const OBJECT_REFERENCE: H5R_type_t = H5R_type_t::H5R_OBJECT;
+#[cfg(hdf5_1_12)]
+const OBJECT_REFERENCE: H5R_type_t = H5R_type_t::H5R_OBJECT1;
 
 /// A call into HDF5 that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,4 +60,14 @@ pub(crate) fn owned(call: &'static str, id: hid_t) -> Result<Hid, HdfError> {
 /// Turns a negative status into HDF5's error.
 pub(crate) fn check(call: &'static str, status: herr_t) -> Result<(), HdfError> {
     if status < 0 { Err(HdfError::last(call)) } else { Ok(()) }
+}
+
+/// The reference to an object: the address of its header. Call within `sync`.
+pub(crate) fn reference(location: hid_t, name: &CStr) -> Result<u64, HdfError> {
+    let mut reference = 0_u64;
+    // SAFETY: room for an object reference of 8 bytes, a valid location and name; under HDF5's lock.
+    check("H5Rcreate", unsafe {
+        H5Rcreate((&raw mut reference).cast(), location, name.as_ptr(), OBJECT_REFERENCE, -1)
+    })?;
+    Ok(reference)
 }

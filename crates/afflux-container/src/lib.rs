@@ -7,6 +7,7 @@ mod blueprint;
 pub mod checksum;
 mod create;
 mod driver;
+mod format;
 mod geometry;
 mod hdf;
 mod image;
@@ -28,6 +29,6 @@ pub use reader::{
 pub use serial::{SerialError, SerialWindow, SerialWriter};
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};
 pub use writer::{
-    CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, Existing, NewColumn, Seal,
-    WriteCount, WriteError,
+    CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, DamagedColumn, Existing, NewColumn,
+    ResumeCheck, ResumeError, Resumed, ResumedSet, Seal, WriteCount, WriteError,
 };

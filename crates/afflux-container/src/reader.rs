@@ -16,6 +16,7 @@
 //! Sets are addressed by their index in [`SeriesFile::sets`], variables by that in [`SetInfo::variables`], points by their
 //! position (file order), rows by half-open ranges.
 
+mod anatomy;
 mod block;
 mod error;
 mod heap;
@@ -25,17 +26,21 @@ mod seal;
 mod tail;
 mod verify;
 
+pub(crate) use anatomy::{Anatomy, TableAnatomy};
 pub use block::Block;
 pub use error::ReadError;
 pub use layout::{FORMAT_VERSION, SetInfo, VariableInfo};
 pub use seal::{SEAL_WORDS, SealState, slot_checksum};
+pub(crate) use tail::fault as column_fault;
 pub use verify::{Fault, Finding, Verification, VerifyProgress};
 
 use crate::PointTable;
+use afflux_storage::{OpenMode, Storage, StorageFile};
 use layout::OpenSet;
 use raw::{Checked, RawFile};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tail::Tails;
 
@@ -52,6 +57,7 @@ pub struct SeriesFile {
     state: SealState,
     sets: Vec<SetInfo>,
     open_sets: Vec<OpenSet>,
+    seal: Checked,
     checksums: Checked,
     tails: Tails,
 }
@@ -79,11 +85,29 @@ impl SeriesFile {
         result
     }
 
+    /// Opens a file of any storage as it is now. Other than [`SeriesFile::open`] it makes one attempt, so it is for files that
+    /// nobody writes at the moment.
+    ///
+    /// # Errors
+    /// As [`SeriesFile::open`].
+    pub fn open_in(storage: &dyn Storage, path: &Path) -> Result<Self, ReadError> {
+        let opened = storage.open(path, OpenMode::Read);
+        Self::over(opened.map_err(|source| ReadError::Open { path: path.into(), source })?, path)
+    }
+
+    /// Opens a file that is open already and that nobody else writes; `path` is for messages.
+    pub(crate) fn over(file: Arc<dyn StorageFile>, path: &Path) -> Result<Self, ReadError> {
+        Self::learn(RawFile::over(file, path)?)
+    }
+
     fn open_once(path: &Path) -> Result<Self, ReadError> {
-        let mut file = RawFile::open(path)?;
+        Self::learn(RawFile::open(path)?)
+    }
+
+    fn learn(mut file: RawFile) -> Result<Self, ReadError> {
         // The seal first: what it promises is in the file before it, so the datasets opened after it have those rows.
         let (state, seal, checksums) = layout::read_seal(&file)?;
-        file.live = !state.closed;
+        file.live &= !state.closed;
         let (mut sets, mut open_sets) = (Vec::new(), Vec::new());
         for name in layout::set_names(&file)? {
             let (info, open) = layout::open_set(&file, &state, &name)?;
@@ -91,7 +115,7 @@ impl SeriesFile {
             open_sets.push(open);
         }
         let tails = Tails::read(&file, &seal, &state, &checksums, &sets);
-        Ok(Self { file, state, sets, open_sets, checksums, tails })
+        Ok(Self { file, state, sets, open_sets, seal, checksums, tails })
     }
 
     /// The seal as it was when the file was opened.

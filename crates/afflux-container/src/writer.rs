@@ -28,25 +28,32 @@
 //! dependencies ensure, the driver has in its hands (see `driver::release_order`), and SWMR would only add its flags.
 
 mod build;
+mod check;
 mod column_table;
+mod columns;
+mod compare;
 mod counters;
 mod error;
 mod grow;
+mod resume;
 mod seal;
 mod space;
 
 #[cfg(test)]
 pub(crate) use build::image_by_hdf5;
+pub use check::{DamagedColumn, ResumeCheck};
 pub use counters::{ContainerCounters, WriteCount};
-pub use error::{CreateError, WriteError};
+pub use error::{CreateError, ResumeError, WriteError};
 pub use grow::NewColumn;
+pub use resume::{Resumed, ResumedSet};
 pub use seal::{ColumnChecksum, Seal};
 
 use crate::driver::{EXTENT_RANK, HeldBlock, SharedState, release_order};
 use crate::hdf::{HdfError, Hid, check};
-use crate::{DatasetIndex, FileSpec, SetGeometry};
+use crate::{DatasetIndex, FileSpec, SetGeometry, SetSpec};
 use afflux_storage::{Storage, StorageFile, StorageFileExt};
 use column_table::ColumnTable;
+use columns::RunShape;
 use counters::put;
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::h5f;
@@ -86,6 +93,8 @@ struct Growing {
     /// Lengths of the leading dimensions; the last one, time, is kept apart.
     leading: Vec<u64>,
     rows: u64,
+    /// Address of the chunk index, once it was asked for.
+    index: Option<u64>,
 }
 
 /// HDF5's side of the file. Fields drop in this order: datasets before the file.
@@ -99,9 +108,34 @@ struct Hdf {
 
 /// The rows and columns of a set.
 struct SetState {
+    name: String,
+    cadence_steps: u64,
     geometry: SetGeometry,
+    /// Indexed by variable.
+    runs: Vec<RunShape>,
     columns: u64,
     rows: u64,
+    /// Step of the first row that a writer before has sealed.
+    first_step: Option<u64>,
+}
+
+impl SetState {
+    /// A set without rows.
+    fn new(set: &SetSpec, geometry: SetGeometry) -> Self {
+        let runs = set.variables.iter().map(|variable| RunShape {
+            components: variable.components.unwrap_or(1),
+            element_bytes: variable.element.bytes() as u64,
+        });
+        Self {
+            name: set.name.clone(),
+            cadence_steps: set.cadence_steps,
+            runs: runs.collect(),
+            geometry,
+            columns: 0,
+            rows: 0,
+            first_step: None,
+        }
+    }
 }
 
 /// Writes the structure of one file; one rank has it. Dropped without [`ContainerWriter::close`], it leaves the file as the
@@ -112,6 +146,8 @@ pub struct ContainerWriter {
     driver: SharedState,
     hdf: Option<Hdf>,
     sets: Vec<SetState>,
+    /// Columns grown since the last seal.
+    grown: Vec<NewColumn>,
     set_count: u64,
     table: ColumnTable,
     space: Space,
@@ -136,6 +172,22 @@ impl ContainerWriter {
         existing: Existing,
     ) -> Result<Self, CreateError> {
         build::create(storage.as_ref(), path, spec, existing)
+    }
+
+    /// Opens an existing file to go on writing it, whatever became of the writer before: closed, killed at any instant, or killed
+    /// while it resumed the file itself.
+    ///
+    /// The lock is taken first; then the seal is read and the file compared with `spec`, which must describe the same sets in the same
+    /// order. Global attributes and `long_name`s stay as the file has them, and so does the shape of its chunks: see
+    /// [`Self::geometry`], `spec.chunk_bytes` does not count. Only then is the file changed: a seal slot announces the new epoch, and datasets
+    /// that show more rows than were sealed (a kill between two object headers does that) are set back to those.
+    ///
+    /// No sample is read here. Before the watermark is trusted, call [`Self::check`].
+    ///
+    /// # Errors
+    /// [`ResumeError`]; [`ResumeError::Missing`] where there is no file, which the caller then creates.
+    pub fn resume(storage: Arc<dyn Storage>, path: &Path, spec: &FileSpec) -> Result<Resumed, ResumeError> {
+        resume::resume(storage.as_ref(), path, spec)
     }
 
     /// Where the values of a set lie within its chunks.
@@ -180,7 +232,9 @@ impl ContainerWriter {
     pub fn grow(&mut self, requests: &[(usize, u64)]) -> Result<Vec<NewColumn>, WriteError> {
         self.refuse_if_failed()?;
         let grown = sync(|| self.grow_locked(requests));
-        self.remember_failure(grown)
+        let grown = self.remember_failure(grown)?;
+        self.grown.extend_from_slice(&grown);
+        Ok(grown)
     }
 
     /// Makes rows visible, in the order that the module's front page argues for.
@@ -248,6 +302,7 @@ impl ContainerWriter {
     }
 
     fn seal_locked(&mut self, seal: &Seal) -> Result<(), WriteError> {
+        self.check_ownership()?;
         let mut blocks = self.extend_to(&seal.rows)?;
         let end = self.driver.end_of_allocation();
         self.lead_superblock(end)?;
@@ -260,7 +315,29 @@ impl ContainerWriter {
         for (state, &rows) in self.sets.iter_mut().zip(&seal.rows) {
             state.rows = rows;
         }
+        self.grown.clear();
         self.lead_length(end)
+    }
+
+    /// The newest slot in the file must be the one that this writer wrote: where locks do not work, another writer may have
+    /// resumed the file. Best effort: what it does between this look and our writes is not seen.
+    fn check_ownership(&self) -> Result<(), WriteError> {
+        let found = seal::read_slots(self.file.as_ref(), self.seal_offset);
+        let found = found.map_err(|error| self.io_error("read the seal of", error))?;
+        let found = found.ok_or_else(|| WriteError::Damaged {
+            path: self.path.clone(),
+            what: "neither slot of the seal is valid".into(),
+        })?;
+        if (found.epoch, found.sequence) == (self.seal.epoch, self.seal.sequence) {
+            return Ok(());
+        }
+        Err(WriteError::TakenOver {
+            path: self.path.clone(),
+            epoch: self.seal.epoch,
+            found_epoch: found.epoch,
+            sequence: self.seal.sequence,
+            found_sequence: found.sequence,
+        })
     }
 
     /// Step 1: the superblock's stored end moves up to the length that the file has had for a while.
@@ -291,7 +368,9 @@ impl ContainerWriter {
 
     /// Step 3.
     fn write_checksums(&mut self, seal: &Seal) -> Result<(), WriteError> {
-        let writes = self.table.record(self.file.as_ref(), &seal.columns);
+        let sets = &self.sets;
+        let sealed = |set: usize, column| sets[set].sealed_rows(column);
+        let writes = self.table.record(self.file.as_ref(), &seal.columns, sealed);
         for (offset, bytes) in writes.map_err(|error| self.io_error("read the checksums of", error))? {
             let written = put(self.file.as_ref(), &mut self.counters.checksums, &bytes, offset);
             written.map_err(|error| self.io_error("write the checksums of", error))?;
@@ -346,6 +425,7 @@ impl ContainerWriter {
     }
 
     fn close_locked(&mut self) -> Result<CloseReport, WriteError> {
+        self.check_ownership()?;
         let unsealed = self.sets.iter().any(|state| state.rows.div_ceil(state.geometry.chunk_steps) < state.columns);
         if unsealed {
             self.driver.kill();

@@ -5,7 +5,6 @@ use crate::blueprint::Value;
 use crate::hdf::{HdfError, Hid, check, owned};
 use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
-use hdf5_metno_sys::h5r::{H5R_type_t, H5Rcreate};
 use hdf5_metno_sys::h5s::H5S_class_t::H5S_SCALAR;
 use hdf5_metno_sys::h5t::H5T_class_t::H5T_COMPOUND;
 use hdf5_metno_sys::h5t::H5T_cset_t::H5T_CSET_UTF8;
@@ -13,11 +12,6 @@ use hdf5_metno_sys::{h5a, h5s, h5t};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, c_char};
-
-#[cfg(not(hdf5_1_12))]
-const OBJECT_REFERENCE: H5R_type_t = H5R_type_t::H5R_OBJECT;
-#[cfg(hdf5_1_12)]
-const OBJECT_REFERENCE: H5R_type_t = H5R_type_t::H5R_OBJECT1;
 
 /// One entry of `REFERENCE_LIST`: a dataset and the axis along which it uses the scale. The layout is the type's in the file.
 #[repr(C)]
@@ -115,16 +109,6 @@ impl Attributes {
         let space = vector_space(lists.len())?;
         put(object, c"DIMENSION_LIST", self.vlen_reference.id(), &space, lists.as_ptr().cast())
     }
-}
-
-/// The reference to a dataset: the address of its object header.
-pub(super) fn reference(location: hid_t, name: &CStr) -> Result<u64, HdfError> {
-    let mut reference = 0_u64;
-    // SAFETY: room for an object reference of 8 bytes, a valid location and name; under HDF5's lock.
-    check("H5Rcreate", unsafe {
-        H5Rcreate((&raw mut reference).cast(), location, name.as_ptr(), OBJECT_REFERENCE, -1)
-    })?;
-    Ok(reference)
 }
 
 /// The type of variable-length UTF-8 strings.

@@ -1,6 +1,7 @@
 //! What the driver knows of one open file, shared between HDF5's callbacks and the writer.
 
 use super::held::{HeldBlock, HeldBlocks, MEMORY_RAW};
+use super::superblock::Superblock;
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,8 @@ pub(crate) struct DriverState {
     held: HeldBlocks,
     file: Option<Arc<dyn StorageFile>>,
     end_of_allocation: u64,
+    /// Where a file that was not built by us ends: HDF5 asks before it has learnt the end of allocation.
+    opened_end: u64,
     raw_allocations: Vec<Allocation>,
     read_fault: Option<io::Error>,
 }
@@ -51,12 +54,32 @@ impl SharedState {
         Self(Arc::new(Mutex::new(DriverState {
             mode: Mode::Building,
             end_of_allocation: image.len() as u64,
+            opened_end: 0,
             image,
             held: HeldBlocks::default(),
             file: None,
             raw_allocations: Vec::new(),
             read_fault: None,
         })))
+    }
+
+    /// A file that exists and ends at `end` for HDF5, whose writes are held over it.
+    pub(crate) fn over(file: Arc<dyn StorageFile>, end: u64) -> Self {
+        let state = Self::with_image(Vec::new());
+        {
+            let mut inner = state.lock();
+            inner.mode = Mode::Held;
+            inner.file = Some(file);
+            inner.opened_end = end;
+        }
+        state
+    }
+
+    /// As [`SharedState::over`], with another superblock shown to HDF5 than the medium has.
+    pub(crate) fn resumed(file: Arc<dyn StorageFile>, superblock: &Superblock, end: u64) -> Self {
+        let state = Self::over(file, end);
+        state.lock().held.insert(0, superblock);
+        state
     }
 
     fn lock(&self) -> MutexGuard<'_, DriverState> {
@@ -72,7 +95,7 @@ impl SharedState {
     /// Where the file ends for HDF5. While it opens one it has not learnt the end of allocation and must find the bytes.
     pub(super) fn end_of_file(&self) -> u64 {
         let state = self.lock();
-        state.end_of_allocation.max(state.image.len() as u64)
+        state.end_of_allocation.max(state.image.len() as u64).max(state.opened_end)
     }
 
     /// From now on HDF5's writes go nowhere.

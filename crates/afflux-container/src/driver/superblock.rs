@@ -20,6 +20,11 @@ pub(crate) fn amend(superblock: &mut Superblock, stored_end: u64) {
     superblock[44..48].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// The stored end of the file.
+pub(crate) fn stored_end(superblock: &Superblock) -> u64 {
+    superblock[28..36].iter().rev().fold(0, |value, &byte| (value << 8) | u64::from(byte))
+}
+
 /// Whether this is a version 3 superblock with 8-byte offsets and lengths.
 pub(crate) fn is_expected(superblock: &Superblock) -> bool {
     superblock[..8] == *b"\x89HDF\r\n\x1a\n" && superblock[8..11] == [3, 8, 8]

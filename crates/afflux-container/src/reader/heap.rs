@@ -6,9 +6,8 @@
 //! bytes, its length (u64); then objects: index (u16, 0 for the free space at the end), references (u16), four bytes, length
 //! (u64), the bytes padded to 8. An element of the dataset is a length (u32), the collection's address (u64), an index (u32).
 
+use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 const COLLECTION_HEADER_BYTES: usize = 16;
 const OBJECT_HEADER_BYTES: usize = 16;
@@ -17,7 +16,7 @@ pub(super) const ELEMENT_BYTES: usize = 16;
 
 /// Reads texts out of the heap of one file.
 pub(super) struct Heap<'file> {
-    file: &'file File,
+    file: &'file dyn StorageFile,
     file_bytes: u64,
     /// Bytes of collections read; more than the file has means that they overlap.
     read_bytes: u64,
@@ -32,7 +31,7 @@ struct Collection {
 }
 
 impl<'file> Heap<'file> {
-    pub fn new(file: &'file File, file_bytes: u64) -> Self {
+    pub fn new(file: &'file dyn StorageFile, file_bytes: u64) -> Self {
         Self { file, file_bytes, read_bytes: 0, collections: HashMap::new() }
     }
 
@@ -63,7 +62,7 @@ impl<'file> Heap<'file> {
     fn read_collection(&mut self, address: u64) -> Result<Collection, String> {
         let broken = |what: &str| format!("the heap at {address} {what}");
         let mut header = [0; COLLECTION_HEADER_BYTES];
-        self.file.read_exact_at(&mut header, address).map_err(|error| broken(&error.to_string()))?;
+        self.read(&mut header, address).map_err(|error| broken(&error.to_string()))?;
         if header[..5] != *b"GCOL\x01" {
             return Err(broken("has no signature"));
         }
@@ -74,10 +73,22 @@ impl<'file> Heap<'file> {
         }
         let length = usize::try_from(length).map_err(|_| broken("is too long"))?;
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, address).map_err(|error| broken(&error.to_string()))?;
+        self.read(&mut bytes, address).map_err(|error| broken(&error.to_string()))?;
         let objects = objects(&bytes).ok_or_else(|| broken("has objects that do not fit into it"))?;
         Ok(Collection { bytes, objects })
     }
+
+    fn read(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+        read_exact_at(self.file, bytes, offset)
+    }
+}
+
+/// Fills the buffer; a file that ends before is an error.
+pub(super) fn read_exact_at(file: &dyn StorageFile, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+    if file.read_full_at(bytes, offset)? < bytes.len() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
 }
 
 /// Walks the objects of a collection; `None` when they do not fit.
@@ -109,6 +120,7 @@ fn word64(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Heap, objects};
+    use afflux_storage::{MemoryStorage, OpenMode, Storage, StorageFileExt};
 
     fn collection(texts: &[&str]) -> Vec<u8> {
         let mut bytes = b"GCOL\x01\0\0\0\0\0\0\0\0\0\0\0".to_vec();
@@ -135,15 +147,15 @@ mod tests {
     #[test]
     fn texts_come_out_as_they_went_in() {
         let bytes = collection(&["a", "caf\u{e9} au lait", ""]);
-        let mut file = tempfile::tempfile().expect("a file");
-        std::io::Write::write_all(&mut file, &bytes).expect("written");
-        let mut heap = Heap::new(&file, bytes.len() as u64);
+        let file = MemoryStorage::new().open("heap".as_ref(), OpenMode::CreateNew).expect("a file");
+        file.write_all_at(&bytes, 0).expect("written");
+        let mut heap = Heap::new(&*file, bytes.len() as u64);
         assert_eq!(heap.text(&element(1, 1)).as_deref(), Ok("a"));
         assert_eq!(heap.text(&element(13, 2)).as_deref(), Ok("caf\u{e9} au lait"));
         assert_eq!(heap.text(&element(0, 0)).as_deref(), Ok(""));
         assert!(heap.text(&element(2, 1)).is_err());
         assert!(heap.text(&element(1, 9)).is_err());
-        assert!(Heap::new(&file, 20).text(&element(1, 1)).is_err());
+        assert!(Heap::new(&*file, 20).text(&element(1, 1)).is_err());
     }
 
     #[test]

@@ -6,12 +6,17 @@
 
 use super::{ReadError, heap};
 use crate::ElementType;
+use crate::driver::{DriverName, SharedState, access_list};
+use crate::hdf::{HdfError, check};
+use afflux_storage::{OpenMode, PosixStorage, Storage, StorageFile, StorageFileExt};
+use hdf5_metno::sync::sync;
 use hdf5_metno::types::{FixedAscii, FixedUnicode, FloatSize, IntSize, TypeDescriptor};
 use hdf5_metno::{Attribute, Dataset, File, Group, H5Type, Hyperslab, Location, SliceOrIndex};
+use hdf5_metno_sys::{h5f, h5p};
 use ndarray::IxDyn;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest fixed-length text attribute that is read; longer ones are cut by HDF5.
@@ -21,16 +26,21 @@ const ATTEMPTS: u32 = 4;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(3);
 
 /// An open file and how much it can hold.
-#[derive(Debug)]
 pub(super) struct RawFile {
     pub path: PathBuf,
     pub root: File,
     /// The same file without HDF5.
-    plain: std::fs::File,
+    plain: Arc<dyn StorageFile>,
     /// Length of the file when it was opened.
     pub bytes: u64,
     /// Whether a writer may be at work, so that a failed read is worth another attempt.
     pub live: bool,
+}
+
+impl std::fmt::Debug for RawFile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RawFile").field("path", &self.path).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
 }
 
 impl RawFile {
@@ -46,16 +56,31 @@ impl RawFile {
             let what = "its name is not UTF-8; give it another, or open it by a link that has one";
             return Err(open_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
         }
-        let signature = signature(path).map_err(open_error)?;
-        if let Some(found) = signature {
+        let plain = PosixStorage.open(path, OpenMode::Read).map_err(open_error)?;
+        if let Some(found) = signature(&*plain).map_err(open_error)? {
             return Err(ReadError::NotHdf5 { path: path.into(), found });
         }
         let root = File::with_options()
             .with_fapl(|list| list.file_locking(false).chunk_cache(0, 0, 0.0).sieve_buf_size(0))
             .open(path)
             .map_err(|error| ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") })?;
-        let plain = std::fs::File::open(path).map_err(open_error)?;
         Ok(Self { path: path.into(), root, plain, bytes: metadata.len(), live: true })
+    }
+
+    /// Opens a file that a storage has open, through our own driver; `path` is for messages. The caller keeps writers away.
+    pub fn over(file: Arc<dyn StorageFile>, path: &Path) -> Result<Self, ReadError> {
+        let open_error = |source| ReadError::Open { path: path.into(), source };
+        if let Some(found) = signature(&*file).map_err(open_error)? {
+            return Err(ReadError::NotHdf5 { path: path.into(), found });
+        }
+        let bytes = file.len().map_err(open_error)?;
+        let state = SharedState::over(Arc::clone(&file), bytes);
+        let opened = sync(|| open_with(&state));
+        let root = opened.map_err(|error| match state.take_read_fault() {
+            Some(fault) => open_error(fault),
+            None => ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") },
+        })?;
+        Ok(Self { path: path.into(), root, plain: file, bytes, live: false })
     }
 
     pub fn damaged(&self, what: impl Into<String>) -> ReadError {
@@ -173,12 +198,12 @@ impl RawFile {
         let offset = from.dataset.offset().ok_or_else(|| wrong("it is not contiguous".into()))?;
         let mut elements = vec![[0; heap::ELEMENT_BYTES]; self.index(count)?];
         self.bytes_at(elements.as_flattened_mut(), offset).map_err(|error| wrong(error.to_string()))?;
-        let mut heap = heap::Heap::new(&self.plain, self.bytes);
+        let mut heap = heap::Heap::new(&*self.plain, self.bytes);
         elements.iter().map(|element| heap.text(element).map_err(wrong)).collect()
     }
 
     fn bytes_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
-        self.plain.read_exact_at(bytes, offset)
+        heap::read_exact_at(&*self.plain, bytes, offset)
     }
 
     /// The text of an attribute; `None` where there is no such attribute or it is no text of fixed length (those of variable
@@ -247,12 +272,27 @@ pub(super) fn label(group: &Group, name: &str) -> String {
     format!("{}/{name}", group.name().trim_end_matches('/'))
 }
 
+/// Has HDF5 open a state of our driver for reading. Call within `sync`.
+fn open_with(state: &SharedState) -> Result<File, HdfError> {
+    let name = DriverName::new(state);
+    let access = access_list()?;
+    // SAFETY: a valid property list; a NUL-terminated name and the list; the identifier, once valid, is the new `File`'s alone;
+    // all under HDF5's lock.
+    unsafe {
+        check("H5Pset_cache", h5p::H5Pset_cache(access.id(), 0, 0, 0, 0.0))?;
+        let file = h5f::H5Fopen(name.as_c_str().as_ptr(), h5f::H5F_ACC_RDONLY, access.id());
+        if file < 0 {
+            return Err(HdfError::last("H5Fopen"));
+        }
+        hdf5_metno::from_id(file).map_err(|error| HdfError::new("H5Fopen", error.to_string()))
+    }
+}
+
 /// What the file seems to be where it does not begin as HDF5 files do; `None` for HDF5.
-fn signature(path: &Path) -> std::io::Result<Option<&'static str>> {
-    use std::io::Read;
-    let mut start = Vec::with_capacity(8);
-    std::fs::File::open(path)?.take(8).read_to_end(&mut start)?;
-    Ok(match start.as_slice() {
+fn signature(file: &dyn StorageFile) -> std::io::Result<Option<&'static str>> {
+    let mut start = [0; 8];
+    let read = file.read_full_at(&mut start, 0)?;
+    Ok(match &start[..read] {
         b"\x89HDF\r\n\x1a\n" => None,
         [] => Some("it is empty"),
         [b'C', b'D', b'F', ..] => Some("it is a classic netCDF file"),

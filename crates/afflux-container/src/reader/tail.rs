@@ -10,7 +10,7 @@ use super::verify::Fault;
 use super::{ReadError, SealState, SetInfo};
 
 /// Rows and checksum, twice.
-pub(super) type ColumnSlots = [[u64; 2]; 2];
+pub(crate) type ColumnSlots = [[u64; 2]; 2];
 
 /// The slots of the unfinished column of each set.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub(super) fn column_slots(file: &RawFile, from: &Checked, set: usize, column: u
 }
 
 /// Holds the checksum of a column's sealed rows against its slots.
-pub(super) fn fault([first, second]: ColumnSlots, rows_sealed: u64, computed: u64) -> Option<Fault> {
+pub(crate) fn fault([first, second]: ColumnSlots, rows_sealed: u64, computed: u64) -> Option<Fault> {
     let recorded = [first, second].into_iter().filter(|slot| slot[0] == rows_sealed).map(|slot| slot[1]);
     let recorded: Vec<u64> = recorded.collect();
     match recorded.first() {

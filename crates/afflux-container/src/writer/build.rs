@@ -55,7 +55,7 @@ pub(super) fn create(
     let built = sync(|| build(spec, &geometries))?;
     let temporary = temporary_path(path);
     let file = open_temporary(storage, &temporary)?;
-    let finished = publish(file, built, geometries, path).and_then(|writer| {
+    let finished = publish(file, built, spec, geometries, path).and_then(|writer| {
         let renamed = match existing {
             Existing::Refuse => storage.rename_no_clobber(&temporary, path),
             Existing::Replace => storage.rename_replace(&temporary, path),
@@ -116,6 +116,7 @@ fn open_temporary(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn StorageF
 fn publish(
     file: Arc<dyn StorageFile>,
     built: Built,
+    spec: &FileSpec,
     geometries: Vec<SetGeometry>,
     path: &Path,
 ) -> Result<ContainerWriter, CreateError> {
@@ -141,13 +142,14 @@ fn publish(
     counters.length_changes += 1;
     driver.hold_over(Arc::clone(&file));
     let set_count = geometries.len() as u64;
-    let sets = geometries.into_iter().map(|geometry| SetState { geometry, columns: 0, rows: 0 }).collect();
+    let sets = spec.sets.iter().zip(geometries).map(|(set, geometry)| SetState::new(set, geometry)).collect();
     Ok(ContainerWriter {
         path: path.into(),
         file,
         driver,
         hdf: Some(hdf),
         sets,
+        grown: Vec::new(),
         set_count,
         table: ColumnTable::new(set_count),
         space,
@@ -177,7 +179,14 @@ fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateErr
 fn open_image(image: Image, groups: &[Group<'_>]) -> Result<Built, CreateError> {
     let seal_offset = image.content_offset(SEAL).ok_or(CreateError::Unexpected("its bookkeeping is missing"))?;
     let driver = SharedState::with_image(image.bytes);
-    let name = DriverName::new(&driver);
+    let hdf = open_hdf(&driver, groups)?;
+    let image = driver.take_image();
+    Ok(Built { hdf, driver, seal_offset, image })
+}
+
+/// Has HDF5 open a file for writing, and the datasets in it that grow. Call within `sync`.
+pub(super) fn open_hdf(driver: &SharedState, groups: &[Group<'_>]) -> Result<Hdf, HdfError> {
+    let name = DriverName::new(driver);
     let access = access_list()?;
     without_chunk_cache(&access)?;
     let name = name.as_c_str().as_ptr();
@@ -195,8 +204,7 @@ fn open_image(image: Image, groups: &[Group<'_>]) -> Result<Built, CreateError> 
         sets.push(growing(group, handles.collect::<Result<Vec<_>, HdfError>>()?));
     }
     let table = open(BOOKKEEPING, COLUMN_CHECKSUM)?;
-    let image = driver.take_image();
-    Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, image })
+    Ok(Hdf { sets, table, changed: false, file })
 }
 
 /// Has HDF5 build the file.
@@ -262,7 +270,7 @@ fn growing(group: &Group<'_>, handles: Vec<(DatasetIndex, Hid)>) -> Vec<Growing>
             let dataset = group.datasets.iter().find(|dataset| dataset.grows == Some(role))?;
             let lengths: Vec<u64> = dataset.dimensions.iter().map(|&index| group.dimensions[index].length).collect();
             let leading = lengths[..lengths.len() - 1].to_vec();
-            Some(Growing { role, handle, leading, rows: 0 })
+            Some(Growing { role, handle, leading, rows: 0, index: None })
         })
         .collect();
     growing.sort_by_key(|growing| growing.role);

@@ -6,8 +6,9 @@
 
 use super::seal::ColumnChecksum;
 use crate::driver::Allocation;
+use crate::reader::TableAnatomy;
 use afflux_storage::{StorageFile, StorageFileExt};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 /// Small, so that a tiny run stays small; a page of a write is not cut by a kill.
@@ -39,6 +40,10 @@ pub(super) struct ColumnTable {
     cached: BTreeMap<usize, Vec<u8>>,
     /// The slot last written of columns whose two slots have equally many rows, which their rows cannot tell.
     tied: HashMap<(usize, u64), usize>,
+    /// New chunks that must be written whatever the checksums are, since the space they take is not known to be zeros.
+    fresh: BTreeSet<usize>,
+    /// Whether new space may hold what a killed writer left there.
+    resumed: bool,
 }
 
 impl ColumnTable {
@@ -52,6 +57,24 @@ impl ColumnTable {
             offsets: Vec::new(),
             cached: BTreeMap::new(),
             tied: HashMap::new(),
+            fresh: BTreeSet::new(),
+            resumed: false,
+        }
+    }
+
+    /// The table of a file that exists; `offsets` has its chunks, which cover all sets and `columns` columns.
+    pub(super) fn resumed(shape: &TableAnatomy, offsets: Vec<u64>) -> Self {
+        let (sets, columns) = shape.shape;
+        let (sets_per_chunk, columns_per_chunk) = shape.chunk;
+        let chunks_per_column = sets.div_ceil(sets_per_chunk);
+        Self {
+            sets_per_chunk,
+            columns_per_chunk,
+            chunks_per_column,
+            columns,
+            offsets,
+            resumed: true,
+            ..Self::new(sets)
         }
     }
 
@@ -81,25 +104,34 @@ impl ColumnTable {
         self.columns = columns;
         for allocation in allocations {
             self.cached.insert(self.offsets.len(), vec![0; usize::try_from(allocation.bytes).unwrap_or(0)]);
+            if self.resumed {
+                self.fresh.insert(self.offsets.len());
+            }
             self.offsets.push(allocation.offset);
         }
     }
 
-    /// Puts checksums into their slots and returns the chunks to write, by address.
-    pub(super) fn record(&mut self, file: &dyn StorageFile, columns: &[ColumnChecksum]) -> io::Result<Vec<ChunkWrite>> {
-        let mut touched: BTreeMap<usize, ()> = BTreeMap::new();
+    /// Puts checksums into their slots and returns the chunks to write, by address. `sealed` tells how many rows of a column
+    /// the last seal covers.
+    pub(super) fn record(
+        &mut self,
+        file: &dyn StorageFile,
+        columns: &[ColumnChecksum],
+        sealed: impl Fn(usize, u64) -> u64,
+    ) -> io::Result<Vec<ChunkWrite>> {
+        let mut touched = std::mem::take(&mut self.fresh);
         for entry in columns {
             let (index, cell) = self.place(entry.set, entry.column);
             self.load(file, index)?;
-            let slot = self.next_slot(entry, index, cell);
+            let slot = self.next_slot(entry, index, cell, sealed(entry.set, entry.column));
             let Some(bytes) = self.cached.get_mut(&index) else { continue };
             let at = cell + slot * 16;
             bytes[at..at + 8].copy_from_slice(&entry.rows.to_le_bytes());
             bytes[at + 8..at + 16].copy_from_slice(&entry.checksum.to_le_bytes());
-            touched.insert(index, ());
+            touched.insert(index);
         }
         let mut writes: Vec<ChunkWrite> = Vec::with_capacity(touched.len());
-        for &index in touched.keys() {
+        for &index in &touched {
             if let Some(bytes) = self.cached.get(&index) {
                 writes.push((self.offsets[index], bytes.clone()));
             }
@@ -130,20 +162,39 @@ impl ColumnTable {
         Ok(())
     }
 
-    /// The slot that the last seal does not need.
-    fn next_slot(&mut self, entry: &ColumnChecksum, index: usize, cell: usize) -> usize {
+    /// What the two slots of a column say: rows and checksum.
+    pub(super) fn slots(&mut self, file: &dyn StorageFile, set: usize, column: u64) -> io::Result<[[u64; 2]; 2]> {
+        let (index, cell) = self.place(set, column);
+        self.load(file, index)?;
+        Ok([0, 1].map(|slot| [0, 1].map(|word| self.word(index, cell, slot, word))))
+    }
+
+    /// The slot that the last seal uses, of a column of which it covers `sealed` rows; `None` where both may be it.
+    pub(super) fn sealed_slot(&self, set: usize, column: u64, rows: [u64; 2], sealed: u64) -> Option<usize> {
+        match rows.map(|rows| rows == sealed) {
+            [true, true] => self.tied.get(&(set, column)).copied(),
+            [first, _] => Some(usize::from(!first)),
+        }
+    }
+
+    fn word(&self, index: usize, cell: usize, slot: usize, word: usize) -> u64 {
+        let at = cell + slot * 16 + word * 8;
+        self.cached[&index][at..at + 8].iter().rev().fold(0, |value, &byte| (value << 8) | u64::from(byte))
+    }
+
+    /// The slot that the last seal, which covers `sealed` rows of the column, does not need.
+    fn next_slot(&mut self, entry: &ColumnChecksum, index: usize, cell: usize, sealed: u64) -> usize {
         let key = (entry.set, entry.column);
-        let rows = |slot: usize| {
-            let at = cell + slot * 16;
-            self.cached[&index][at..at + 8].iter().rev().fold(0_u64, |value, &byte| (value << 8) | u64::from(byte))
+        let rows = [self.word(index, cell, 0, 0), self.word(index, cell, 1, 0)];
+        let next = match (sealed, self.sealed_slot(entry.set, entry.column, rows, sealed)) {
+            // Nothing of the column is sealed: whatever a killed writer left does not count.
+            (0, _) => 0,
+            (_, Some(current)) => 1 - current,
+            // Both slots may be the sealed one, which happens where a column was rewritten before a kill. The samples are
+            // written already: the new checksum is right wherever it goes.
+            (_, None) => 1,
         };
-        let rows = [rows(0), rows(1)];
-        let current = match self.tied.remove(&key) {
-            Some(slot) => slot,
-            None => usize::from(rows[1] > rows[0]),
-        };
-        // An untouched column begins with slot 0.
-        let next = if rows == [0, 0] { 0 } else { 1 - current };
+        self.tied.remove(&key);
         if rows[1 - next] == entry.rows {
             self.tied.insert(key, next);
         }

@@ -1,6 +1,8 @@
 //! The seal slots as bytes, and what a caller asks to be sealed.
 
-use crate::reader::{SEAL_WORDS, slot_checksum};
+use crate::reader::{SEAL_WORDS, SealState, slot_checksum};
+use afflux_storage::{StorageFile, StorageFileExt};
+use std::io;
 
 /// Bytes of one slot.
 pub(super) const SLOT_BYTES: u64 = 8 * SEAL_WORDS as u64;
@@ -53,4 +55,17 @@ impl SealSlot {
         words[SEAL_WORDS - 1] = slot_checksum(&words);
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
+}
+
+/// The newest slot in a file whose slots begin at `offset`; `None` where neither is valid.
+pub(super) fn read_slots(file: &dyn StorageFile, offset: u64) -> io::Result<Option<SealState>> {
+    let mut bytes = [0; 2 * 8 * SEAL_WORDS];
+    if file.read_full_at(&mut bytes, offset)? < bytes.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut slots = [[0; SEAL_WORDS]; 2];
+    for (word, bytes) in slots.as_flattened_mut().iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.iter().rev().fold(0, |value, &byte| (value << 8) | u64::from(byte));
+    }
+    Ok(SealState::decode(&slots))
 }

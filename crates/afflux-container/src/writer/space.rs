@@ -5,7 +5,7 @@
 //! on a file system with sparse files, and close trims it away. (Measured: with a lead of 1 MiB and a writer that sealed every
 //! 50 us, 3 of 100 opens by h5py failed.)
 
-use crate::driver::superblock::{Superblock, amend};
+use crate::driver::superblock::{Superblock, amend, stored_end};
 
 /// A reader that takes milliseconds, and a writer that adds a gigabyte a second.
 const LEAD_BYTES_MIN: u64 = 8 << 20;
@@ -38,6 +38,18 @@ impl Space {
         };
         amend(&mut space.superblock, length);
         space
+    }
+
+    /// The state of a file that exists: its superblock, its length, and the end of what is in use.
+    pub(super) fn resumed(superblock: Superblock, length: u64, end: u64) -> Self {
+        Self {
+            superblock,
+            stored_end: stored_end(&superblock),
+            length,
+            length_before: length,
+            sealed_end: end,
+            lead: LEAD_BYTES_MIN,
+        }
     }
 
     /// Length of the file.

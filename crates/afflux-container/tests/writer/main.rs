@@ -1,7 +1,9 @@
-//! The writer seen from outside: what it writes is read back with plain HDF5, at the end and at every instant before.
+//! The writer end to end: what it writes, and what is left of it at every instant and after every fault.
 
 mod crash;
 mod faults;
+mod recording;
+mod resume;
 mod round_trip;
 mod serial;
 mod support;

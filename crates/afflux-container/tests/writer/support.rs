@@ -2,8 +2,8 @@
 
 use afflux_container::checksum::{RunPlace, run_checksum};
 use afflux_container::{
-    ColumnChecksum, ContainerWriter, DatasetIndex, ElementType, FileSpec, NewColumn, PointTable, Seal, SetGeometry,
-    SetSpec, VariableSpec, WriteError,
+    ColumnChecksum, ContainerWriter, DatasetIndex, ElementType, FileSpec, NewColumn, PointTable, Resumed, Seal,
+    SetGeometry, SetSpec, VariableSpec, WriteError,
 };
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::HashMap;
@@ -98,6 +98,18 @@ impl Engine {
     pub fn new(spec: FileSpec) -> Self {
         let rows = vec![0; spec.sets.len()];
         Self { spec, columns: HashMap::new(), rows }
+    }
+
+    /// Goes on with a file: the sealed rows, and where the chunks of the unfinished columns are.
+    pub fn resumed(spec: FileSpec, resumed: &mut Resumed) -> Self {
+        let mut engine = Self::new(spec);
+        engine.rows = resumed.sets.iter().map(|set| set.rows).collect();
+        for (set, sealed) in resumed.sets.iter().enumerate() {
+            if !sealed.rows.is_multiple_of(CHUNK_STEPS) {
+                engine.note(resumed.writer.column_chunks(set, sealed.rows / CHUNK_STEPS).unwrap());
+            }
+        }
+        engine
     }
 
     pub fn note(&mut self, new: Vec<NewColumn>) {
