@@ -27,6 +27,7 @@
 //! The order within a seal does not depend on HDF5's SWMR mode, which the writer does without: what SWMR's flush
 //! dependencies ensure, the driver has in its hands (see `driver::release_order`), and SWMR would only add its flags.
 
+mod advance;
 mod build;
 mod check;
 mod column_table;
@@ -51,6 +52,7 @@ pub use seal::{ColumnChecksum, Seal};
 use crate::driver::{EXTENT_RANK, HeldBlock, SharedState, release_order};
 use crate::hdf::{HdfError, Hid, check};
 use crate::{DatasetIndex, FileSpec, SetGeometry, SetSpec};
+use advance::Advanced;
 use afflux_storage::{Storage, StorageFile, StorageFileExt};
 use column_table::ColumnTable;
 use columns::RunShape;
@@ -156,6 +158,8 @@ pub struct ContainerWriter {
     /// Length of the file as it was created: behind it lie chunks.
     created_end: u64,
     counters: ContainerCounters,
+    /// What the next seal is to release, if [`ContainerWriter::advance`] has prepared it.
+    advanced: Option<Advanced>,
     first_failure: Option<String>,
 }
 
@@ -249,7 +253,11 @@ impl ContainerWriter {
     pub fn seal(&mut self, seal: &Seal) -> Result<(), WriteError> {
         self.refuse_if_failed()?;
         self.check_seal(seal);
-        let sealed = sync(|| self.seal_locked(seal));
+        let blocks = match self.advanced.take() {
+            Some(advanced) => Ok(advanced.blocks_for(&seal.rows)),
+            None => sync(|| self.extend_to(&seal.rows)),
+        };
+        let sealed = blocks.and_then(|blocks| self.release_seal(seal, blocks));
         self.remember_failure(sealed)
     }
 
@@ -301,9 +309,9 @@ impl ContainerWriter {
         assert!(step_end(seal.watermark) >= self.seal.step_end, "the watermark goes back");
     }
 
-    fn seal_locked(&mut self, seal: &Seal) -> Result<(), WriteError> {
+    /// Writes what `seal` makes visible; `blocks` are HDF5's part of it.
+    fn release_seal(&mut self, seal: &Seal, mut blocks: Vec<HeldBlock>) -> Result<(), WriteError> {
         self.check_ownership()?;
-        let mut blocks = self.extend_to(&seal.rows)?;
         let end = self.driver.end_of_allocation();
         self.lead_superblock(end)?;
         if end > self.seal.end_of_allocation {
@@ -426,7 +434,8 @@ impl ContainerWriter {
 
     fn close_locked(&mut self) -> Result<CloseReport, WriteError> {
         self.check_ownership()?;
-        let unsealed = self.sets.iter().any(|state| state.rows.div_ceil(state.geometry.chunk_steps) < state.columns);
+        let unsealed = self.advanced.take().is_some()
+            || self.sets.iter().any(|state| state.rows.div_ceil(state.geometry.chunk_steps) < state.columns);
         if unsealed {
             self.driver.kill();
         }

@@ -157,6 +157,7 @@ fn publish(
         seal_offset,
         created_end: end,
         counters,
+        advanced: None,
         first_failure: None,
     })
 }

@@ -31,38 +31,65 @@ impl ContainerWriter {
         let grown = self.grow_datasets(&mut hdf, requests);
         self.hdf = Some(hdf);
         let new = grown.map_err(|error| self.hdf_error(error))?;
+        self.lengthen_for_growth()?;
+        Ok(new)
+    }
+
+    /// Room for the samples of the new columns.
+    pub(super) fn lengthen_for_growth(&mut self) -> Result<(), WriteError> {
         let end = self.driver.end_of_allocation();
         if let Some(length) = self.space.length_due_for_growth(end) {
             self.file.set_len(length).map_err(|error| self.io_error("lengthen", error))?;
             self.space.lengthened(length);
             self.counters.length_changes += 1;
         }
-        Ok(new)
+        Ok(())
     }
 
     fn grow_datasets(&mut self, hdf: &mut Hdf, requests: &[(usize, u64)]) -> Result<Vec<NewColumn>, HdfError> {
         let mut new = Vec::new();
-        hdf.changed = true;
         for &(set, columns) in requests {
+            let chunk_steps = self.sets[set].geometry.chunk_steps;
             for column in self.sets[set].columns..columns {
-                for growing in &mut hdf.sets[set] {
-                    let chunk_offsets = self.grow_dataset(set, growing, column)?;
-                    new.push(NewColumn { set, column, dataset: growing.role, chunk_offsets });
-                }
-                self.sets[set].columns = column + 1;
+                // One row into a column takes the space of the whole column.
+                self.grow_column(hdf, set, column, column * chunk_steps + 1, &mut new)?;
             }
         }
-        let columns_max = self.sets.iter().map(|state| state.columns).max().unwrap_or(0);
-        for columns in self.table.extents_until(columns_max) {
-            self.grow_table(&hdf.table, columns)?;
-        }
+        self.grow_table_to_columns(hdf)?;
         Ok(new)
     }
 
-    /// Extends a dataset by one row into a new column, which takes the space of the whole column.
-    fn grow_dataset(&self, set: usize, growing: &mut Growing, column: u64) -> Result<Vec<u64>, HdfError> {
+    /// Extends the datasets of a set to `rows` rows, the last of them in the new column.
+    pub(super) fn grow_column(
+        &mut self,
+        hdf: &mut Hdf,
+        set: usize,
+        column: u64,
+        rows: u64,
+        new: &mut Vec<NewColumn>,
+    ) -> Result<(), HdfError> {
+        hdf.changed = true;
+        for growing in &mut hdf.sets[set] {
+            let chunk_offsets = self.grow_dataset(set, growing, column, rows)?;
+            new.push(NewColumn { set, column, dataset: growing.role, chunk_offsets });
+        }
+        self.sets[set].columns = column + 1;
+        Ok(())
+    }
+
+    /// The table of checksums gets as many columns as the set that has most.
+    pub(super) fn grow_table_to_columns(&mut self, hdf: &mut Hdf) -> Result<(), HdfError> {
+        let columns_max = self.sets.iter().map(|state| state.columns).max().unwrap_or(0);
+        for columns in self.table.extents_until(columns_max) {
+            hdf.changed = true;
+            self.grow_table(&hdf.table, columns)?;
+        }
+        Ok(())
+    }
+
+    fn grow_dataset(&self, set: usize, growing: &mut Growing, column: u64, rows: u64) -> Result<Vec<u64>, HdfError> {
         let geometry = &self.sets[set].geometry;
-        growing.set_rows(column * geometry.chunk_steps + 1)?;
+        growing.set_rows(rows)?;
         let taken = self.driver.take_allocations();
         let chunks = geometry.chunks_per_column(growing.role);
         let bytes = geometry.chunk_bytes(growing.role);

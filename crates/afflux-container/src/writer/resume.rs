@@ -260,6 +260,7 @@ impl Place<'_> {
             seal_offset,
             created_end,
             counters,
+            advanced: None,
             first_failure: None,
         })
     }
