@@ -26,6 +26,10 @@ says "no such variable: names those there are" 'v0'
 refused 1 "no such point" plot a.nc --var v0 --point 999999 -o x.png
 [ -e x.png ] && not_ok "no picture of nothing" || ok "no picture of nothing"
 
+mkfifo pipe
+refused 1 "a pipe is not waited for" info pipe
+: >empty.nc
+refused 3 "an empty file" verify empty.nc
 printf 'not a file of ours\n' >text.nc
 refused "1 3" "a text" info text.nc
 
@@ -102,7 +106,7 @@ full() {
         return
     fi
     "$@"
-    says "$name: says why" 'No space left'
+    says "$name: says why, and of which file" 'small/a\.nc.*No space left'
     never_says "$name: no panic" 'panicked at'
     if [ -e small/a.nc ]; then
         output=$("$afflux" info --json small/a.nc 2>&1)

@@ -1,8 +1,6 @@
 //! Runs a built-in model and writes its probes: `cargo run --release -p afflux-fdtd --example record box run.nc 4`.
 
-use std::path::PathBuf;
-
-use afflux::{Existing, comm::threads};
+use afflux::comm::threads;
 use afflux_fdtd::{Model, RecordOptions, Simulation, record};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: record box|cavity|dipole FILE RANKS".into());
     };
     let model = Model::builtin(name)?;
-    let options = RecordOptions { path: PathBuf::from(path), window_steps: None, existing: Existing::Refuse };
+    let options = RecordOptions::at(path);
     let reports = threads::run(ranks.parse()?, |comm| {
         let mut simulation = Simulation::new(&model, &comm).map_err(|error| error.to_string())?;
         record(&mut simulation, &options, &mut |_| ()).map_err(|error| error.to_string())

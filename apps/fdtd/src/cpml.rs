@@ -17,6 +17,7 @@ use crate::fields::{Fields, zeros};
 use crate::grid::Grid;
 use crate::layout::{Block, Side};
 use crate::model::{Boundary, CpmlModel, Model};
+use crate::state::{FACE_ARRAYS, FACES, Part, PartMut, Place};
 
 /// The recursion at one depth.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +33,12 @@ struct Stretch {
 struct Slab {
     /// Axis of the layers.
     axis: usize,
+    /// The end of the axis at which they lie.
+    side: Side,
     /// Cells of the slab along x, y, z, in local indices.
     ranges: [Range<usize>; 3],
+    /// Where psi stands.
+    place: Place,
     /// Indexed by position along `axis` within the slab.
     electric_stretch: Vec<Stretch>,
     /// As `electric_stretch`, half a cell further up.
@@ -79,6 +84,37 @@ impl Cpml {
             }
         }
         Ok(Self { slabs })
+    }
+
+    /// Adds this rank's parts of the convolutions, in the order of the state.
+    pub fn parts<'a>(&'a self, parts: &mut Vec<Part<'a>>) {
+        for (axis, side) in FACES {
+            match self.slabs.iter().find(|slab| (slab.axis, slab.side) == (axis, side)) {
+                None => parts.extend([Part { place: Place::NOWHERE, values: &[] }; FACE_ARRAYS]),
+                Some(slab) => {
+                    let arrays = slab.electric_psi.iter().chain(&slab.magnetic_psi);
+                    parts.extend(arrays.map(|values| Part { place: slab.place, values }));
+                }
+            }
+        }
+    }
+
+    /// The same, to be filled.
+    pub fn parts_mut<'a>(&'a mut self, parts: &mut Vec<PartMut<'a>>) {
+        // The slabs stand in the order of the faces; some faces have none.
+        let mut slabs = self.slabs.iter_mut().peekable();
+        for face in FACES {
+            match slabs.next_if(|slab| (slab.axis, slab.side) == face) {
+                None => {
+                    parts.extend((0..FACE_ARRAYS).map(|_| PartMut { place: Place::NOWHERE, values: &mut [] }));
+                }
+                Some(slab) => {
+                    let place = slab.place;
+                    let arrays = slab.electric_psi.iter_mut().chain(&mut slab.magnetic_psi);
+                    parts.extend(arrays.map(|values| PartMut { place, values }));
+                }
+            }
+        }
     }
 
     /// Adds what the layers change in H; after [`Fields::update_magnetic`].
@@ -129,9 +165,14 @@ impl Slab {
             };
             shared.clone().map(at).collect()
         };
-        let values = ranges.iter().map(Range::len).product();
+        let len = [ranges[0].len(), ranges[1].len(), ranges[2].len()];
+        let values = len.iter().product();
+        let start = std::array::from_fn(|axis| block.start[axis] + ranges[axis].start);
+        let place = Place { cells: Block { start, len }, first: 0, strides: [len[1] * len[2], len[2]] };
         Ok(Some(Self {
             axis,
+            side,
+            place,
             electric_stretch: stretch(0.0),
             magnetic_stretch: stretch(0.5),
             electric_psi: [zeros(values)?, zeros(values)?],

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::checkpoint::CheckpointError;
 use crate::comm::CommError;
 
 /// A model that cannot be used. The message names the key and says what to do.
@@ -108,6 +109,9 @@ pub enum RunError<E: std::error::Error + 'static> {
     /// The solver failed.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
+    /// A checkpoint could not be written.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// The sampler refused a row.
     #[error("step {step}: {source}")]
     Sampler {

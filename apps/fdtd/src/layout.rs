@@ -1,8 +1,11 @@
 //! How the cells are shared out: a Cartesian grid of boxes, one a rank.
 //!
-//! Pure arithmetic on the rank number: no communication, constant memory. The parts along an axis differ by at most one
-//! cell. Where the factors of the rank count do not suit the grid (11 ranks on 10 x 10 x 10 cells, say) the highest ranks
-//! have no cell; they only take part in collective calls.
+//! Pure arithmetic on the rank number: no communication, and memory for the borders along three axes. The parts along an
+//! axis differ by at most one cell, until [`Layout::swept`] moves the borders between them. Where the factors of the rank count
+//! do not suit the grid (11 ranks on 10 x 10 x 10 cells, say) the highest ranks have no cell; they only take part in
+//! collective calls.
+
+use std::ops::Range;
 
 /// The cells of one rank: a box `[start, start + len)` in global indices; empty where the rank has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +27,25 @@ impl Block {
     pub fn cell_count(&self) -> usize {
         self.len.iter().product()
     }
+    /// The cells along an axis.
+    #[must_use]
+    pub fn range(&self, axis: usize) -> Range<usize> {
+        self.start[axis]..self.start[axis] + self.len[axis]
+    }
+    /// The cells that both have; without cells, and then at the origin, where there is none.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        let mut shared = Self { start: [0; 3], len: [0; 3] };
+        for axis in 0..3 {
+            let (here, there) = (self.range(axis), other.range(axis));
+            shared.start[axis] = here.start.max(there.start);
+            shared.len[axis] = here.end.min(there.end).saturating_sub(shared.start[axis]);
+        }
+        if shared.len.contains(&0) { Self { start: [0; 3], len: [0; 3] } } else { shared }
+    }
 }
 
 /// Which side of a box.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     /// Towards smaller indices.
     Lower,
@@ -36,10 +54,10 @@ pub(crate) enum Side {
 }
 
 /// The grid of boxes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    cells: [usize; 3],
-    parts: [usize; 3],
+    /// Along each axis where each part begins, ascending, and behind them the number of cells.
+    borders: [Vec<usize>; 3],
 }
 
 impl Layout {
@@ -60,23 +78,45 @@ impl Layout {
             let counts = most / 2 + 1..=most;
             let splits = counts.flat_map(factors).filter(fits);
             if let Some(parts) = splits.min_by_key(|&parts| cost(cells, parts, ranks)) {
-                return Self { cells, parts };
+                return Self { borders: std::array::from_fn(|axis| even_borders(cells[axis], parts[axis])) };
             }
             most /= 2;
             assert!(most > 0, "one rank always fits");
         }
     }
 
+    /// The same ranks with the borders between them moved, as a load balancer moves them: `turn` counts the moves, and this
+    /// layout is turn 0. In turns 1, 5, 9, ... every border lies higher by a third of the part above it, in turns 3, 7, ...
+    /// lower by a third of the part below, in even ones where it was, so that every turn gives cells and probes to other
+    /// ranks. A part of one cell is left its cell.
+    #[must_use]
+    pub fn swept(&self, turn: u64) -> Self {
+        let third = |part: usize| if part > 1 { (part / 3).max(1) } else { 0 };
+        let borders = std::array::from_fn(|axis| {
+            let old = &self.borders[axis];
+            let mut new = old.clone();
+            for border in 1..old.len() - 1 {
+                match turn % 4 {
+                    1 => new[border] += third(old[border + 1] - old[border]),
+                    3 => new[border] -= third(old[border] - old[border - 1]),
+                    _ => {}
+                }
+            }
+            new
+        });
+        Self { borders }
+    }
+
     /// Ranks along x, y, z.
     #[must_use]
     pub fn parts(&self) -> [usize; 3] {
-        self.parts
+        std::array::from_fn(|axis| self.borders[axis].len() - 1)
     }
 
     /// Ranks that have cells: `0..used_ranks`.
     #[must_use]
     pub fn used_ranks(&self) -> usize {
-        self.parts.iter().product()
+        self.parts().iter().product()
     }
 
     /// The cells of `rank`; empty for ranks beyond [`Self::used_ranks`].
@@ -85,7 +125,8 @@ impl Layout {
         let mut block = Block { start: [0; 3], len: [0; 3] };
         if let Some(coordinates) = self.coordinates(rank) {
             for (axis, index) in coordinates.into_iter().enumerate() {
-                (block.start[axis], block.len[axis]) = part(self.cells[axis], self.parts[axis], index);
+                let borders = &self.borders[axis];
+                (block.start[axis], block.len[axis]) = (borders[index], borders[index + 1] - borders[index]);
             }
         }
         block
@@ -94,7 +135,7 @@ impl Layout {
     /// The rank that has a cell, given by its global index (which must be inside the grid).
     #[must_use]
     pub fn owner(&self, cell: [usize; 3]) -> usize {
-        self.rank_at(std::array::from_fn(|axis| part_of(self.cells[axis], self.parts[axis], cell[axis])))
+        self.rank_at(std::array::from_fn(|axis| self.borders[axis].partition_point(|&start| start <= cell[axis]) - 1))
     }
 
     /// The rank beside `rank` along an axis; `None` at the face of the domain.
@@ -102,18 +143,19 @@ impl Layout {
         let mut coordinates = self.coordinates(rank)?;
         coordinates[axis] = match side {
             Side::Lower => coordinates[axis].checked_sub(1)?,
-            Side::Upper => Some(coordinates[axis] + 1).filter(|&next| next < self.parts[axis])?,
+            Side::Upper => Some(coordinates[axis] + 1).filter(|&next| next < self.parts()[axis])?,
         };
         Some(self.rank_at(coordinates))
     }
 
     fn coordinates(&self, rank: usize) -> Option<[usize; 3]> {
-        let [_, py, pz] = self.parts;
+        let [_, py, pz] = self.parts();
         (rank < self.used_ranks()).then(|| [rank / (py * pz), rank / pz % py, rank % pz])
     }
 
     fn rank_at(&self, coordinates: [usize; 3]) -> usize {
-        (coordinates[0] * self.parts[1] + coordinates[1]) * self.parts[2] + coordinates[2]
+        let [_, py, pz] = self.parts();
+        (coordinates[0] * py + coordinates[1]) * pz + coordinates[2]
     }
 }
 
@@ -138,18 +180,10 @@ fn cost(cells: [usize; 3], parts: [usize; 3], ranks: usize) -> (usize, usize, us
     (len.iter().product(), idle, halo, parts[2], parts[1])
 }
 
-/// First cell and length of part `index`: the first `cells % parts` parts have one cell more.
-fn part(cells: usize, parts: usize, index: usize) -> (usize, usize) {
+/// The borders of `parts` parts that differ by at most one cell: the first `cells % parts` have one more.
+fn even_borders(cells: usize, parts: usize) -> Vec<usize> {
     let (small, longer) = (cells / parts, cells % parts);
-    (index * small + index.min(longer), small + usize::from(index < longer))
-}
-
-/// The part that holds `cell`; inverse of [`part`].
-fn part_of(cells: usize, parts: usize, cell: usize) -> usize {
-    debug_assert!(cell < cells, "cell {cell} of {cells}");
-    let (small, longer) = (cells / parts, cells % parts);
-    let boundary = longer * (small + 1);
-    if cell < boundary { cell / (small + 1) } else { longer + (cell - boundary) / small }
+    (0..=parts).map(|index| index * small + index.min(longer)).collect()
 }
 
 #[cfg(test)]
@@ -159,8 +193,8 @@ mod tests {
     #[test]
     fn every_cell_has_one_rank() {
         for cells in [[1, 1, 1], [5, 7, 9], [10, 3, 2], [16, 16, 16]] {
-            for ranks in 1..=24 {
-                let layout = Layout::new(cells, ranks);
+            for (ranks, turn) in (1..=24).flat_map(|ranks| [0, 1, 3].map(|turn| (ranks, turn))) {
+                let layout = Layout::new(cells, ranks).swept(turn);
                 assert!(layout.used_ranks() <= ranks);
                 let blocks: Vec<Block> = (0..ranks).map(|rank| layout.block(rank)).collect();
                 let total: usize = blocks.iter().map(Block::cell_count).sum();
@@ -187,6 +221,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_sweep_moves_every_border_that_can_move() {
+        let layout = Layout::new([9, 9, 9], 4);
+        assert_eq!(layout.parts(), [2, 2, 1]);
+        let starts: Vec<_> = (0..5).map(|turn| layout.swept(turn).block(3).start).collect();
+        assert_eq!(starts, [[5, 5, 0], [6, 6, 0], [5, 5, 0], [4, 4, 0], [5, 5, 0]]);
+        let thin = Layout::new([5, 1, 1], 4);
+        let starts = |turn| (0..4).map(|rank| thin.swept(turn).block(rank).start[0]).collect::<Vec<_>>();
+        assert_eq!((starts(0), starts(1)), (vec![0, 2, 3, 4], vec![0, 2, 3, 4]), "a part of one cell keeps it");
+        assert_eq!(starts(3), [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn what_two_boxes_share() {
+        let block = |start, len| Block { start, len };
+        let whole = block([1, 2, 3], [4, 4, 4]);
+        assert_eq!(whole.intersection(&block([0, 4, 5], [3, 9, 1])), block([1, 4, 5], [2, 2, 1]));
+        assert_eq!(whole.intersection(&block([5, 2, 3], [1, 1, 1])).cell_count(), 0);
+        assert_eq!(whole.intersection(&block([0; 3], [0; 3])).cell_count(), 0);
     }
 
     #[test]

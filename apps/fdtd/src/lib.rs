@@ -7,6 +7,7 @@
 //!
 //! - [`Model`]: what to simulate, read from TOML and checked before anything is allocated;
 //! - [`Simulation`]: the fields of this rank, stepped together with the other ranks;
+//! - [`Simulation::save`] and [`Simulation::restart`]: checkpoints that any number of ranks reads;
 //! - [`run`]: the loop that steps a simulation and gives due rows to a [`Sampler`];
 //! - [`record`]: the same into a netCDF-4 file, through the public interface of Afflux and nothing else.
 //!
@@ -14,6 +15,7 @@
 
 use afflux::comm;
 
+mod checkpoint;
 mod coefficients;
 mod cpml;
 mod energy;
@@ -23,20 +25,23 @@ mod fields;
 mod grid;
 mod halo;
 mod layout;
+mod migrate;
 pub mod model;
 mod probes;
 mod record;
 mod run;
 mod simulation;
 mod source;
+mod state;
 
+pub use checkpoint::{CheckpointError, Saved, check_writable};
 pub use error::{ModelError, RunError, SimulationError};
 pub use grid::{Component, Grid};
 pub use layout::{Block, Layout};
 pub use model::Model;
 pub use probes::{Column, Placement, ProbePoint, Row};
-pub use record::{RecordError, RecordOptions, Recorded, record};
-pub use run::{Progress, RunOptions, RunReport, Sampler, run};
+pub use record::{RecordError, RecordOptions, Recorded, SampleError, record};
+pub use run::{CheckpointOptions, Progress, RunOptions, RunReport, Sampler, run};
 pub use simulation::Simulation;
 
 /// Constants of the vacuum, SI units (CODATA 2018; c is exact).

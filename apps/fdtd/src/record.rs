@@ -29,6 +29,16 @@ pub struct RecordOptions {
     pub window_steps: Option<u64>,
     /// What becomes of an existing file.
     pub existing: Existing,
+    /// How long to run, and what is done besides.
+    pub run: RunOptions,
+}
+
+impl RecordOptions {
+    /// A whole run into a new file.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), window_steps: None, existing: Existing::Refuse, run: RunOptions::default() }
+    }
 }
 
 /// What a recorded run did.
@@ -56,10 +66,22 @@ pub enum RecordError {
     Open(#[from] OpenError),
     /// The solver failed, or the writer refused a row.
     #[error(transparent)]
-    Run(#[from] RunError<AppendError>),
+    Run(#[from] RunError<SampleError>),
     /// The last rows could not be written.
     #[error(transparent)]
     Close(#[from] FlushError),
+}
+
+/// A row or a call between rows that the writer refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleError {
+    /// A row.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// Sealing all rows so far.
+    #[error(transparent)]
+    Seal(#[from] FlushError),
 }
 
 impl From<SimulationError> for RecordError {
@@ -68,7 +90,7 @@ impl From<SimulationError> for RecordError {
     }
 }
 
-/// Collective: runs a simulation to the end of its model and writes the rows of its probe sets. `progress` is called after
+/// Collective: runs a simulation from its present step to the end and writes the rows of its probe sets. `progress` is called after
 /// every step. On a failure the file keeps what was sealed.
 pub fn record(
     simulation: &mut Simulation<'_>,
@@ -78,7 +100,7 @@ pub fn record(
     let opening = Instant::now();
     let mut sampler = SeriesSampler::open(simulation, options)?;
     let open_seconds = opening.elapsed().as_secs_f64();
-    let report = run(simulation, &mut sampler, &RunOptions::default(), progress)?;
+    let report = run(simulation, &mut sampler, &options.run, progress)?;
     let warnings = simulation.warnings().into_iter().chain(sampler.writer.warnings().iter().cloned()).collect();
     let closing = Instant::now();
     let statistics = sampler.writer.close()?;
@@ -119,9 +141,9 @@ impl SeriesSampler {
 }
 
 impl Sampler for SeriesSampler {
-    type Error = AppendError;
+    type Error = SampleError;
 
-    fn append(&mut self, set: usize, step: u64, time_s: f64, row: &Row) -> Result<(), AppendError> {
+    fn append(&mut self, set: usize, step: u64, time_s: f64, row: &Row) -> Result<(), SampleError> {
         // On the stack: an append allocates nothing.
         let mut values = [Values::F64(&[]); COLUMNS_MAX];
         for (value, column) in values.iter_mut().zip(&row.columns) {
@@ -130,7 +152,12 @@ impl Sampler for SeriesSampler {
                 Column::F32(column) => Values::F32(column),
             };
         }
-        self.writer.append(self.sets[set], step, time_s, &values[..row.columns.len()]).map(|_| ())
+        self.writer.append(self.sets[set], step, time_s, &values[..row.columns.len()])?;
+        Ok(())
+    }
+
+    fn seal(&mut self) -> Result<(), SampleError> {
+        Ok(self.writer.checkpoint()?)
     }
 }
 

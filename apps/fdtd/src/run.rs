@@ -1,10 +1,15 @@
-//! The loop of a run: give away due rows, step, repeat.
+//! The loop of a run: give away due rows, step, repeat; and now and then a checkpoint or a move of the borders between ranks.
 //!
 //! Step s of the output is the state after s time steps: a run of 350 steps gives the rows of steps 0 to 349, and leaves the
-//! simulation at step 350, where a longer run would go on.
+//! simulation at step 350, where a longer run would go on. A checkpoint at step s is taken when all rows before s are given
+//! away and sealed: whoever restarts from it has the row of step s still to come.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
+use afflux::storage::PosixStorage;
+
+use crate::checkpoint::check_writable;
 use crate::error::RunError;
 use crate::probes::Row;
 use crate::simulation::Simulation;
@@ -17,6 +22,18 @@ pub trait Sampler {
     /// Takes this rank's row of a set (by its index in the model) at a step; called in order of step, then set, once for
     /// every step that the cadence of the set divides, on every rank.
     fn append(&mut self, set: usize, step: u64, time_s: f64, row: &Row) -> Result<(), Self::Error>;
+
+    /// Collective: keeps all rows given so far for good; called before the solver's own checkpoint is written, so that a
+    /// restart from it never leaves a hole. Does nothing unless implemented.
+    fn seal(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Collective: from now on rows have the points that [`Simulation::probes`] tells. Does nothing unless implemented.
+    fn rebalance(&mut self, simulation: &Simulation<'_>) -> Result<(), Self::Error> {
+        let _ = simulation;
+        Ok(())
+    }
 }
 
 /// How to run.
@@ -26,11 +43,24 @@ pub struct RunOptions {
     pub steps: Option<u64>,
     /// Give rows to the sampler; else only step (to measure what sampling costs).
     pub sampling: bool,
+    /// Write checkpoints.
+    pub checkpoint: Option<CheckpointOptions>,
+    /// Move the borders between the ranks' boxes every so many steps, as a load balancer would ([`Simulation::move_borders`]).
+    pub rebalance_every: Option<u64>,
+}
+
+/// When and where checkpoints are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// At every step that is a multiple of this.
+    pub every: u64,
+    /// The file; each checkpoint takes the place of the one before.
+    pub path: PathBuf,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { steps: None, sampling: true }
+        Self { steps: None, sampling: true, checkpoint: None, rebalance_every: None }
     }
 }
 
@@ -59,6 +89,14 @@ pub struct RunReport {
     pub rows: u64,
     /// Bytes of sample values in them.
     pub sample_bytes: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Wall time on this rank for writing them, seconds.
+    pub checkpoint_seconds: f64,
+    /// Moves of the borders between ranks.
+    pub moves: u64,
+    /// Wall time on this rank for moving fields, seconds.
+    pub move_seconds: f64,
 }
 
 impl RunReport {
@@ -77,10 +115,12 @@ pub fn run<S: Sampler>(
     options: &RunOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RunReport, RunError<S::Error>> {
+    let start = Instant::now();
     let steps = options.steps.unwrap_or(simulation.model().steps);
-    let cadences: Vec<u64> = simulation.model().probes.iter().map(|set| set.every).collect();
-    let mut rows: Vec<Row> = (0..cadences.len()).map(|set| simulation.empty_row(set)).collect();
-    let row_bytes: Vec<usize> = rows.iter().map(|row| row.columns.iter().map(|column| column.bytes()).sum()).collect();
+    if let Some(checkpoint) = &options.checkpoint {
+        check_writable(simulation.comm(), &PosixStorage::new(), &checkpoint.path)?;
+    }
+    let mut rows = Rows::new(simulation);
     let mut report = RunReport {
         steps: 0,
         cells: simulation.grid().cell_count(),
@@ -88,26 +128,107 @@ pub fn run<S: Sampler>(
         sampling_seconds: 0.0,
         rows: 0,
         sample_bytes: 0,
+        checkpoints: 0,
+        checkpoint_seconds: 0.0,
+        moves: 0,
+        move_seconds: 0.0,
     };
-    let start = Instant::now();
     while simulation.step_index() < steps {
-        let step = simulation.step_index();
         if options.sampling {
-            let sampling_start = Instant::now();
-            for (set, row) in rows.iter_mut().enumerate().filter(|(set, _)| step.is_multiple_of(cadences[*set])) {
-                simulation.sample(set, row);
-                sampler
-                    .append(set, step, simulation.time(), row)
-                    .map_err(|source| RunError::Sampler { step, source })?;
-                report.rows += 1;
-                report.sample_bytes += row_bytes[set] as u64;
-            }
-            report.sampling_seconds += sampling_start.elapsed().as_secs_f64();
+            let begin = Instant::now();
+            rows.give(simulation, sampler, &mut report)?;
+            report.sampling_seconds += begin.elapsed().as_secs_f64();
         }
         simulation.step()?;
         report.steps += 1;
-        progress(Progress { step: step + 1, steps });
+        let step = simulation.step_index();
+        if let Some(checkpoint) = &options.checkpoint
+            && step.is_multiple_of(checkpoint.every)
+        {
+            save(simulation, sampler, options, checkpoint, &mut report)?;
+        }
+        if let Some(every) = options.rebalance_every
+            && step.is_multiple_of(every)
+            && step < steps
+        {
+            let begin = Instant::now();
+            let moved = simulation.move_borders(step / every)?;
+            report.move_seconds += begin.elapsed().as_secs_f64();
+            if moved {
+                report.moves += 1;
+                rows = Rows::new(simulation);
+                sampler_call(options, &mut report, step, || sampler.rebalance(simulation))?;
+            }
+        }
+        progress(Progress { step, steps });
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Seals the samples, then writes the checkpoint: a kill in between leaves an older checkpoint and rows that are replayed.
+fn save<S: Sampler>(
+    simulation: &Simulation<'_>,
+    sampler: &mut S,
+    options: &RunOptions,
+    checkpoint: &CheckpointOptions,
+    report: &mut RunReport,
+) -> Result<(), RunError<S::Error>> {
+    sampler_call(options, report, simulation.step_index(), || sampler.seal())?;
+    let saved = simulation.save(&PosixStorage::new(), &checkpoint.path)?;
+    report.checkpoints += 1;
+    report.checkpoint_seconds += saved.seconds;
+    Ok(())
+}
+
+/// A call of the sampler besides its rows, where there is sampling.
+fn sampler_call<E: std::error::Error + 'static>(
+    options: &RunOptions,
+    report: &mut RunReport,
+    step: u64,
+    call: impl FnOnce() -> Result<(), E>,
+) -> Result<(), RunError<E>> {
+    if !options.sampling {
+        return Ok(());
+    }
+    let begin = Instant::now();
+    call().map_err(|source| RunError::Sampler { step, source })?;
+    report.sampling_seconds += begin.elapsed().as_secs_f64();
+    Ok(())
+}
+
+/// A row for each set, filled again and again.
+struct Rows {
+    /// Indexed by set.
+    rows: Vec<Row>,
+    /// Bytes of the values of each.
+    bytes: Vec<u64>,
+}
+
+impl Rows {
+    /// Rows of the right shape for the points that this rank has now.
+    fn new(simulation: &Simulation<'_>) -> Self {
+        let rows: Vec<Row> = (0..simulation.model().probes.len()).map(|set| simulation.empty_row(set)).collect();
+        let bytes_of = |row: &Row| row.columns.iter().map(|column| column.bytes() as u64).sum();
+        let bytes = rows.iter().map(bytes_of).collect();
+        Self { rows, bytes }
+    }
+
+    /// Gives the rows that are due at the present step.
+    fn give<S: Sampler>(
+        &mut self,
+        simulation: &Simulation<'_>,
+        sampler: &mut S,
+        report: &mut RunReport,
+    ) -> Result<(), RunError<S::Error>> {
+        let step = simulation.step_index();
+        let sets = simulation.model().probes.iter().zip(&mut self.rows).zip(&self.bytes).enumerate();
+        for (set, ((_, row), bytes)) in sets.filter(|(_, ((model, _), _))| step.is_multiple_of(model.every)) {
+            simulation.sample(set, row);
+            sampler.append(set, step, simulation.time(), row).map_err(|source| RunError::Sampler { step, source })?;
+            report.rows += 1;
+            report.sample_bytes += bytes;
+        }
+        Ok(())
+    }
 }

@@ -21,6 +21,7 @@ use crate::layout::{Block, Layout};
 use crate::model::{Boundary, Model, ProbeSetModel};
 use crate::probes::{Placement, Row, SamplePlan, name_some, place};
 use crate::source::LocalSource;
+use crate::state::{self, Part, PartMut};
 
 /// Arrays as large as the box while a rank is set up: E, H, Ca, Cb with three components each, and two of materials.
 const ARRAY_COUNT: u64 = 14;
@@ -35,7 +36,7 @@ struct LocalSet {
 
 /// What a rank holds besides its communicator.
 #[derive(Debug)]
-struct Parts {
+pub(crate) struct Parts {
     fields: Fields,
     coefficients: Coefficients,
     cpml: Cpml,
@@ -49,6 +50,7 @@ pub struct Simulation<'a> {
     comm: &'a dyn Communicator,
     model: &'a Model,
     grid: Grid,
+    /// Who has which cells now.
     layout: Layout,
     block: Block,
     parts: Parts,
@@ -95,15 +97,40 @@ impl<'a> Simulation<'a> {
         let grid = model.grid();
         let layout = Layout::new(grid.cells, comm.size());
         let block = layout.block(comm.rank());
-        let needed_bytes = field_bytes(model, &block);
-        let refuse = |limit: String| SimulationError::Memory { rank: comm.rank(), needed_bytes, limit };
-        if needed_bytes as f64 > model.limits.memory_gib * GIB {
-            return Err(refuse(format!("more than `limits.memory_gib` = {} allows", model.limits.memory_gib)));
-        }
-        let sets = model.probes.iter().map(|set| LocalSet::new(set, &grid, &block)).collect::<Result<_, _>>()?;
-        let parts = Parts::new(model, &grid, &layout, comm.rank(), sets)
-            .map_err(|error| refuse(format!("which the system does not give ({error})")))?;
+        let parts = Parts::new(model, &grid, &layout, comm.rank())?;
         Ok(Self { comm, model, grid, layout, block, parts, step_index: 0 })
+    }
+
+    /// Collective: goes on from `step` with the state that was put into the parts.
+    pub(crate) fn begin_at(&mut self, step: u64) -> Result<(), SimulationError> {
+        self.step_index = step;
+        self.fill_halos()
+    }
+
+    /// Collective: takes on another layout with the state that was put into its parts.
+    pub(crate) fn take_on(&mut self, layout: Layout, parts: Parts) -> Result<(), SimulationError> {
+        self.block = layout.block(self.comm.rank());
+        self.layout = layout;
+        self.parts = parts;
+        self.fill_halos()
+    }
+
+    /// Collective: the planes beside the boxes, from their owners.
+    fn fill_halos(&mut self) -> Result<(), SimulationError> {
+        let Parts { fields, halo, .. } = &mut self.parts;
+        halo.exchange_electric(self.comm, &fields.lattice, &mut fields.electric)?;
+        halo.exchange_magnetic(self.comm, &fields.lattice, &mut fields.magnetic)?;
+        Ok(())
+    }
+
+    /// This rank's parts of the state.
+    pub(crate) fn state_parts(&self) -> Vec<Part<'_>> {
+        self.parts.state(&self.block)
+    }
+
+    /// The same, to be filled.
+    pub(crate) fn state_parts_mut(&mut self) -> Vec<PartMut<'_>> {
+        self.parts.state_mut(&self.block)
     }
 
     /// Collective: one time step.
@@ -232,7 +259,20 @@ impl<'a> Simulation<'a> {
 }
 
 impl Parts {
-    fn new(
+    /// Sets up the box of a rank, fields zero.
+    pub fn new(model: &Model, grid: &Grid, layout: &Layout, rank: usize) -> Result<Self, SimulationError> {
+        let block = layout.block(rank);
+        let needed_bytes = field_bytes(model, &block);
+        let refuse = |limit: String| SimulationError::Memory { rank, needed_bytes, limit };
+        if needed_bytes as f64 > model.limits.memory_gib * GIB {
+            return Err(refuse(format!("more than `limits.memory_gib` = {} allows", model.limits.memory_gib)));
+        }
+        let sets = model.probes.iter().map(|set| LocalSet::new(set, grid, &block)).collect::<Result<_, _>>()?;
+        Self::allocate(model, grid, layout, rank, sets)
+            .map_err(|error| refuse(format!("which the system does not give ({error})")))
+    }
+
+    fn allocate(
         model: &Model,
         grid: &Grid,
         layout: &Layout,
@@ -247,6 +287,16 @@ impl Parts {
         let cpml = Cpml::new(model, grid, &block)?;
         let halo = Halo::new(layout, rank)?;
         Ok(Self { fields, coefficients, cpml, halo, sources, sets })
+    }
+
+    /// The state in a box that these parts were set up for.
+    pub fn state(&self, block: &Block) -> Vec<Part<'_>> {
+        state::parts(block, &self.fields, &self.cpml)
+    }
+
+    /// The same, to be filled.
+    pub fn state_mut(&mut self, block: &Block) -> Vec<PartMut<'_>> {
+        state::parts_mut(block, &mut self.fields, &mut self.cpml)
     }
 }
 

@@ -5,7 +5,6 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use afflux::Existing;
 use afflux::file::{Block, SeriesFile};
 use afflux_fdtd::{Model, RecordOptions, Recorded, Simulation, record};
 use common::{Recording, model};
@@ -35,7 +34,7 @@ const MODEL: &str = r#"
 fn write(model: &Model, ranks: usize, path: &Path) -> Vec<Recorded> {
     afflux::comm::threads::run(ranks, |comm| {
         let mut simulation = Simulation::new(model, &comm).unwrap();
-        let options = RecordOptions { path: path.to_owned(), window_steps: None, existing: Existing::Refuse };
+        let options = RecordOptions::at(path);
         record(&mut simulation, &options, &mut |_| ()).unwrap()
     })
 }
@@ -92,7 +91,7 @@ fn an_existing_file_is_refused_on_all_ranks() {
     fs::write(&path, "precious").unwrap();
     let refused = afflux::comm::threads::run(2, |comm| {
         let mut simulation = Simulation::new(&model, &comm).unwrap();
-        let options = RecordOptions { path: path.clone(), window_steps: None, existing: Existing::Refuse };
+        let options = RecordOptions::at(&path);
         record(&mut simulation, &options, &mut |_| ()).is_err()
     });
     assert_eq!(refused, [true; 2]);

@@ -5,7 +5,6 @@ mod common;
 
 use std::path::Path;
 
-use afflux::Existing;
 use afflux::file::SeriesFile;
 use afflux_fdtd::constants::{EPSILON_0, MU_0, SPEED_OF_LIGHT};
 use afflux_fdtd::{Model, RecordOptions, Simulation, record};
@@ -26,7 +25,7 @@ impl Written {
         let path = directory.path().join("run.nc");
         afflux::comm::threads::run(ranks, |comm| {
             let mut simulation = Simulation::new(model, &comm).unwrap();
-            let options = RecordOptions { path: path.clone(), window_steps: None, existing: Existing::Refuse };
+            let options = RecordOptions::at(&path);
             record(&mut simulation, &options, &mut |_| ()).unwrap();
         });
         Self::open(directory, &path, model.steps)

@@ -3,42 +3,7 @@
 mod common;
 
 use afflux_fdtd::{Model, Simulation, SimulationError};
-use common::{Recording, model};
-
-/// Everything at once: unequal cells, layers on some faces, materials across cuts, sets of several kinds.
-const MIXED: &str = r#"
-    steps = 60
-    grid = { cells = [13, 11, 9], cell_size = [0.01, 0.012, 0.011] }
-    boundaries = { all = "cpml", z_min = "pec", x_max = "pec" }
-    cpml = { thickness = 3 }
-    [[sources]]
-    position = [0.06, 0.06, 0.05]
-    axis = "z"
-    waveform = { kind = "modulated", frequency = 2e9, width = 0.15e-9, delay = 0.3e-9 }
-    [[sources]]
-    position = [0.08, 0.06, 0.02]
-    axis = "x"
-    amplitude = 0.3
-    waveform = { kind = "gaussian", width = 0.1e-9 }
-    [[boxes]]
-    min = [0.02, 0.02, 0.0]
-    max = [0.07, 0.09, 0.06]
-    permittivity = 4.0
-    [[boxes]]
-    min = [0.05, 0.05, 0.02]
-    max = [0.09, 0.08, 0.08]
-    permittivity = 2.0
-    conductivity = 0.2
-    [[probes]]
-    grid = "5x4x6"
-    fields = ["Ex", "Ey", "Ez", "Hx", "Hy", "Hz"]
-    [[probes]]
-    name = "coarse"
-    points = [{ name = "a", x = 0.05, y = 0.06, z = 0.05 }, { name = "b", x = 0.13, y = 0.132, z = 0.099 }]
-    fields = ["Hz", "Ez"]
-    type = "f32"
-    every = 7
-"#;
+use common::{MIXED, Recording, model};
 
 #[test]
 fn fields_are_bit_identical_for_any_number_of_ranks() {

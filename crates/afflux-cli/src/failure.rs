@@ -3,6 +3,7 @@
 use afflux::OpenError;
 use afflux::file::CreateError;
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Exit codes, a contract with scripts: `afflux --help` lists them.
@@ -87,6 +88,12 @@ impl Failure {
             )),
             error => Self::failed(error),
         }
+    }
+
+    /// Something could not be done with a file, which is named whatever the error knows of it.
+    pub fn in_file(path: &Path, error: impl fmt::Display) -> Self {
+        let (name, message) = (path.display().to_string(), error.to_string());
+        if message.contains(&name) { Self::failed(message) } else { Self::failed(format!("{name}: {message}")) }
     }
 
     /// The reader of standard output has gone.

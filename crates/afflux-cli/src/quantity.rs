@@ -147,6 +147,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `1 checkpoint`, `1,234 checkpoints`.
+#[must_use]
+pub fn count_of(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { several })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,41 +1,12 @@
 //! The command from outside: exit codes, results on standard output, one line on standard error.
 
+mod common;
+
+use common::{afflux, fails, json, text, works};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use tempfile::TempDir;
-
-/// Runs the command in `directory`.
-fn afflux(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_afflux"));
-    command.args(arguments).current_dir(directory).env("AFFLUX_IGNORE_LAUNCHER", "1");
-    command.output().expect("the command starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs it and expects success; returns standard output.
-fn works(directory: &Path, arguments: &[&str]) -> String {
-    let output = afflux(directory, arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// Runs it and expects an exit code and one clear line; returns the line.
-fn fails(directory: &Path, code: i32, arguments: &[&str]) -> String {
-    let output = afflux(directory, arguments);
-    let errors = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-    assert!(errors.starts_with("afflux: ") && !errors.contains("panicked"), "{arguments:?}: {errors}");
-    errors
-}
-
-fn json(line: &str) -> Value {
-    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
-}
 
 /// A directory with a small made-up file, `a.nc`.
 fn with_file() -> TempDir {
@@ -262,9 +233,25 @@ fn a_tampered_value_and_a_cut_file_are_found() {
     assert_eq!((&report["whole"], &report["synth"]["values_wrong"]), (&false.into(), &1.into()));
     assert!(report["synth"]["differences"][0].as_str().unwrap().contains("point 6, v1, component 0, step 33"));
 
+    let refused = fails(here.path(), 3, &["export", "bent.nc", "--format", "csv"]);
+    assert!(refused.contains("column 0") && refused.contains("--unchecked"), "{refused}");
+    works(here.path(), &["export", "bent.nc", "--format", "csv", "--unchecked"]);
+
     bytes.truncate(bytes.len() / 2);
     fs::write(&bent, &bytes).unwrap();
     fails(here.path(), 3, &["verify", "bent.nc"]);
+    fs::write(&bent, b"").unwrap();
+    assert!(fails(here.path(), 3, &["info", "bent.nc"]).contains("it is empty"));
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let here = tempfile::tempdir().unwrap();
+    let made = Command::new("mkfifo").arg(here.path().join("pipe")).status().expect("mkfifo is there");
+    assert!(made.success());
+    for command in ["info", "verify"] {
+        assert!(fails(here.path(), 1, &[command, "pipe"]).contains("no regular file"), "{command}");
+    }
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub mod oracle;
 mod transfer;
 mod two_phase;
 
+/// What [`CollectiveFile`] takes as the places of bytes in a file.
+pub use afflux_plan::Extents;
 pub use error::{CollectiveError, IoOperation};
 pub use file::CollectiveFile;
 pub use hints::{HintError, HintReport, Hints, Toggle};

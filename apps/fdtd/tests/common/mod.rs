@@ -6,20 +6,81 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::f64::consts::{PI, TAU};
 use std::path::Path;
+use std::rc::Rc;
 
+use afflux::storage::PosixStorage;
 use afflux_fdtd::constants::SPEED_OF_LIGHT;
 use afflux_fdtd::{Column, Model, Row, RunOptions, Sampler, Simulation, run};
 
-/// The rows of one rank: (set, step) and its columns.
+/// Everything at once: unequal cells, layers on some faces, materials across cuts, sets of several kinds.
+pub const MIXED: &str = r#"
+    steps = 60
+    grid = { cells = [13, 11, 9], cell_size = [0.01, 0.012, 0.011] }
+    boundaries = { all = "cpml", z_min = "pec", x_max = "pec" }
+    cpml = { thickness = 3 }
+    [[sources]]
+    position = [0.06, 0.06, 0.05]
+    axis = "z"
+    waveform = { kind = "modulated", frequency = 2e9, width = 0.15e-9, delay = 0.3e-9 }
+    [[sources]]
+    position = [0.08, 0.06, 0.02]
+    axis = "x"
+    amplitude = 0.3
+    waveform = { kind = "gaussian", width = 0.1e-9 }
+    [[boxes]]
+    min = [0.02, 0.02, 0.0]
+    max = [0.07, 0.09, 0.06]
+    permittivity = 4.0
+    [[boxes]]
+    min = [0.05, 0.05, 0.02]
+    max = [0.09, 0.08, 0.08]
+    permittivity = 2.0
+    conductivity = 0.2
+    [[probes]]
+    grid = "5x4x6"
+    fields = ["Ex", "Ey", "Ez", "Hx", "Hy", "Hz"]
+    [[probes]]
+    name = "coarse"
+    points = [{ name = "a", x = 0.05, y = 0.06, z = 0.05 }, { name = "b", x = 0.13, y = 0.132, z = 0.099 }]
+    fields = ["Hz", "Ez"]
+    type = "f32"
+    every = 7
+"#;
+
+/// The points of a rank: their numbers and names, indexed by set.
+type Points = Vec<Vec<(i64, String)>>;
+
+/// The rows of one rank, each with the points that it had then.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    pub rows: Vec<(usize, u64, f64, Row)>,
+    points: Rc<Points>,
+    rows: Vec<(usize, u64, Rc<Points>, Row)>,
+    /// How often points changed hands.
+    pub rebalanced: u64,
+}
+
+impl Recorder {
+    fn new(simulation: &Simulation<'_>) -> Self {
+        Self { points: points_of(simulation), ..Self::default() }
+    }
+}
+
+fn points_of(simulation: &Simulation<'_>) -> Rc<Points> {
+    let of_set =
+        |set| simulation.probes(set).local.iter().map(|point| (point.id, point.name.clone())).collect::<Vec<_>>();
+    Rc::new((0..simulation.model().probes.len()).map(of_set).collect())
 }
 
 impl Sampler for Recorder {
     type Error = Infallible;
-    fn append(&mut self, set: usize, step: u64, time_s: f64, row: &Row) -> Result<(), Infallible> {
-        self.rows.push((set, step, time_s, row.clone()));
+    fn append(&mut self, set: usize, step: u64, _: f64, row: &Row) -> Result<(), Infallible> {
+        self.rows.push((set, step, Rc::clone(&self.points), row.clone()));
+        Ok(())
+    }
+    fn rebalance(&mut self, simulation: &Simulation<'_>) -> Result<(), Infallible> {
+        let points = points_of(simulation);
+        self.rebalanced += u64::from(points != self.points);
+        self.points = points;
         Ok(())
     }
 }
@@ -40,34 +101,63 @@ pub struct Recording {
 impl Recording {
     /// Runs a model on thread ranks.
     pub fn of(model: &Model, ranks: usize) -> Self {
+        Self::with(model, ranks, None, &RunOptions::default()).0
+    }
+
+    /// Runs a model on thread ranks, from a checkpoint where one is given; also how often points changed hands.
+    pub fn with(model: &Model, ranks: usize, checkpoint: Option<&Path>, options: &RunOptions) -> (Self, u64) {
         let parts = afflux::comm::threads::run(ranks, |comm| {
-            let mut simulation = Simulation::new(model, &comm).unwrap();
-            let mut recorder = Recorder::default();
-            run(&mut simulation, &mut recorder, &RunOptions::default(), &mut |_| ()).unwrap();
-            let points: Vec<_> = (0..model.probes.len()).map(|set| simulation.probes(set).local.clone()).collect();
-            (recorder, points, simulation.energy().unwrap())
+            let mut simulation = match checkpoint {
+                None => Simulation::new(model, &comm).unwrap(),
+                Some(path) => Simulation::restart(model, &comm, &PosixStorage::new(), path).unwrap(),
+            };
+            let mut recorder = Recorder::new(&simulation);
+            run(&mut simulation, &mut recorder, options, &mut |_| ()).unwrap();
+            let rows: Vec<(usize, u64, Points, Row)> =
+                recorder.rows.into_iter().map(|(set, step, points, row)| (set, step, (*points).clone(), row)).collect();
+            (rows, recorder.rebalanced, simulation.energy().unwrap())
         });
         let mut recording = Self::default();
-        for (rank, (recorder, points, energy)) in parts.into_iter().enumerate() {
+        let mut rebalanced = 0;
+        let mut rows: Vec<_> = Vec::new();
+        for (rank, (of_rank, changes, energy)) in parts.into_iter().enumerate() {
             recording.energy = energy.to_bits();
-            for (set, step, _, row) in &recorder.rows {
-                if rank == 0 {
-                    recording.steps.entry(*set).or_default().push(*step);
-                }
-                for (n, point) in points[*set].iter().enumerate() {
-                    recording.names.insert((*set, point.id), point.name.clone());
-                    let series = recording.series.entry((*set, point.id)).or_default();
-                    series.resize(row.columns.len(), Vec::new());
-                    for (column, values) in row.columns.iter().zip(series) {
-                        values.push(match column {
-                            Column::F64(values) => values[n].to_bits(),
-                            Column::F32(values) => u64::from(values[n].to_bits()),
-                        });
-                    }
+            rebalanced += changes;
+            rows.extend(of_rank.into_iter().map(|row| (rank, row)));
+        }
+        // By step: a point's rows may come from several ranks.
+        rows.sort_by_key(|(_, (set, step, ..))| (*set, *step));
+        for (rank, (set, step, points, row)) in &rows {
+            if *rank == 0 {
+                recording.steps.entry(*set).or_default().push(*step);
+            }
+            for (n, (id, name)) in points[*set].iter().enumerate() {
+                recording.names.insert((*set, *id), name.clone());
+                let series = recording.series.entry((*set, *id)).or_default();
+                series.resize(row.columns.len(), Vec::new());
+                for (column, values) in row.columns.iter().zip(series) {
+                    values.push(match column {
+                        Column::F64(values) => values[n].to_bits(),
+                        Column::F32(values) => u64::from(values[n].to_bits()),
+                    });
                 }
             }
         }
-        recording
+        (recording, rebalanced)
+    }
+
+    /// Puts the rows of a run that went on behind those of the run before it.
+    pub fn followed_by(mut self, later: Self) -> Self {
+        for (key, series) in later.series {
+            for (column, values) in self.series.get_mut(&key).unwrap().iter_mut().zip(series) {
+                column.extend(values);
+            }
+        }
+        for (set, steps) in later.steps {
+            self.steps.entry(set).or_default().extend(steps);
+        }
+        self.energy = later.energy;
+        self
     }
 
     /// The f64 series of a point by name, in set 0.

@@ -4,7 +4,8 @@
 use super::{open, plot, selection};
 use crate::failure::Failure;
 use crate::report::RunReport;
-use crate::{output, progress, ranks, solver};
+use crate::solver::{self, Output};
+use crate::{output, progress, ranks};
 use afflux::Existing;
 use afflux_fdtd::{Model, RecordOptions};
 use clap::Args;
@@ -53,19 +54,19 @@ impl Demo {
         let model = Model::builtin("box").map_err(Failure::failed)?;
         let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
         let bar = progress::bar(model.steps, "steps");
-        let output = RecordOptions { path: file.clone(), window_steps: None, existing };
+        let output = Output::File(RecordOptions { existing, ..RecordOptions::at(&file) });
         let report = ranks::run(None, RANKS, |comm| {
             let rank = comm.rank();
             // One rank looks, before any creates.
             ranks::together(comm, if rank == 0 { self.check_free(&file) } else { Ok(()) })?;
-            solver::run(&model, comm, Some(&output), &mut |step| {
+            solver::run(&model, comm, None, &output, &mut |step| {
                 if rank == 0 {
                     bar.set_position(step);
                 }
             })
         });
         bar.finish_and_clear();
-        let Some(report) = report? else { return Ok(()) };
+        let Some(report) = report?.and_then(|solved| solved.report) else { return Ok(()) };
         let plots = draw(&file, &self.directory)?;
 
         let names: Vec<String> = plots.iter().map(|plot| plot.display().to_string()).collect();

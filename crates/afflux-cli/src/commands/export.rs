@@ -20,6 +20,7 @@ const BLOCK_VALUES: u64 = 1 << 22;
 /// Write the samples in another format.
 #[derive(Debug, Args)]
 #[command(after_help = "The header names each column VARIABLE@POINT (units), or VARIABLE[COMPONENT]@POINT.\n\n\
+                  The file is checked before the first row is written, which reads it once more.\n\n\
                   Examples:\n  afflux export run.nc --format csv | head\n  afflux export run.nc --format csv -o run.csv")]
 pub struct Export {
     /// The file.
@@ -33,6 +34,9 @@ pub struct Export {
     /// Write to this file, which must not exist, instead of standard output.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Do not read the file once before to hold it against its checksums; for what is left of a damaged one.
+    #[arg(long)]
+    unchecked: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -65,6 +69,9 @@ impl Export {
             None => (0..file.sets().len()).collect(),
         };
         let Format::Csv = self.format;
+        if !self.unchecked {
+            self.check(&file)?;
+        }
         let rows: u64 = sets.iter().map(|&set| file.sets()[set].rows_sealed).sum();
         let bar = progress::bar(rows, "rows");
         let ended = match &self.output {
@@ -83,6 +90,27 @@ impl Export {
             (Err(Ended::Write(error)), Some(path)) => {
                 Err(Failure::failed(format!("cannot write {}: {error}; nothing is left of it", path.display())))
             }
+        }
+    }
+}
+
+impl Export {
+    /// A damaged file is not exported as if it were whole.
+    fn check(&self, file: &SeriesFile) -> Result<(), Failure> {
+        let bar = progress::bar(1, "columns checked");
+        let verification = file.verify(&mut |progress| {
+            bar.set_length(progress.columns);
+            bar.set_position(progress.columns_done);
+        });
+        bar.finish_and_clear();
+        match verification.findings.first() {
+            None => Ok(()),
+            Some(first) => Err(Failure::damaged(format!(
+                "{} is damaged and is not exported: {first} ({} findings); `afflux verify` lists them, --unchecked exports all \
+                 the same",
+                self.file.display(),
+                verification.findings.len()
+            ))),
         }
     }
 }

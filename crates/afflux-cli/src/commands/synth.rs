@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::report::{Run, RunReport};
 use crate::{memory, output, progress, ranks};
 use afflux::comm::Communicator;
-use afflux::{Existing, Point, ProbeSet, STEP_MAX, SeriesWriter, SetId, Values, Variable};
+use afflux::{AppendError, Existing, Point, ProbeSet, STEP_MAX, SeriesWriter, SetId, Values, Variable};
 use afflux_measure::synth::{SeriesKey, SynthValue, fill_row, row_keys};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -170,11 +170,11 @@ impl Synth {
             let step_start = Instant::now();
             for (index, &set) in sets.iter().enumerate().filter(|_| step.is_multiple_of(self.cadence)) {
                 rows.fill(index, step);
-                sampling += rows.append(&mut writer, set, step)?;
+                sampling += rows.append(&mut writer, set, step).map_err(|error| Failure::in_file(&self.out, error))?;
             }
             if self.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
                 let checkpoint = Instant::now();
-                writer.checkpoint().map_err(Failure::failed)?;
+                writer.checkpoint().map_err(|error| Failure::in_file(&self.out, error))?;
                 sampling += checkpoint.elapsed();
             }
             if comm.rank() == 0 {
@@ -184,7 +184,7 @@ impl Synth {
         }
         let warnings = writer.warnings().to_vec();
         let closing = Instant::now();
-        let statistics = writer.close().map_err(Failure::failed)?;
+        let statistics = writer.close().map_err(|error| Failure::in_file(&self.out, error))?;
         let seconds_sampling = (sampling + closing.elapsed()).as_secs_f64();
         Ok((comm.rank() == 0).then(|| {
             let run = Run {
@@ -249,7 +249,7 @@ impl Rows {
     }
 
     /// Gives the row to the writer; returns how long that took.
-    fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64) -> Result<Duration, Failure> {
+    fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64) -> Result<Duration, AppendError> {
         let row: Vec<Values<'_>> = match &self.buffers {
             Buffers::F32(buffers) => buffers.iter().map(Values::from).collect(),
             Buffers::F64(buffers) => buffers.iter().map(Values::from).collect(),
@@ -257,7 +257,7 @@ impl Rows {
             Buffers::I64(buffers) => buffers.iter().map(Values::from).collect(),
         };
         let start = Instant::now();
-        writer.append(set, step, step as f64 * STEP_SIMULATED_SECONDS, &row).map_err(Failure::failed)?;
+        writer.append(set, step, step as f64 * STEP_SIMULATED_SECONDS, &row)?;
         Ok(start.elapsed())
     }
 }

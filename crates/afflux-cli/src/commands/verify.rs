@@ -10,7 +10,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Read every sealed byte and check it: checksums, steps without gap or double, ascending times.
+/// Read every sealed byte and check it: checksums; steps that ascend by the cadence, without gap or double; times that never go
+/// back (they may repeat).
 #[derive(Debug, Args)]
 #[command(after_help = "Exits with 3 when the file is damaged, with 4 when values differ from what `synth` wrote.\n\n\
                   Examples:\n  afflux verify run.nc\n  afflux verify trial.nc --synth --json")]
@@ -31,6 +32,7 @@ struct Report {
     whole: bool,
     rows_checked: u64,
     columns_checked: u64,
+    columns_unchecked: u64,
     bytes_checked: u64,
     findings: Vec<FindingReport>,
     synth: Option<SynthReport>,
@@ -104,6 +106,7 @@ impl Verify {
             whole: verification.is_whole(),
             rows_checked: verification.rows_checked,
             columns_checked: verification.columns_checked,
+            columns_unchecked: verification.columns_unchecked,
             bytes_checked: verification.bytes_checked,
             findings: verification.findings.iter().map(finding_report).collect(),
             synth: checked.map(|checked| SynthReport {
@@ -130,6 +133,10 @@ fn text(report: &Report) -> String {
         quantity::bytes(report.bytes_checked),
         if report.whole { "whole" } else { "damaged" }
     );
+    if report.columns_unchecked > 0 {
+        let columns = quantity::count_of(report.columns_unchecked, "column", "columns");
+        let _ = writeln!(text, "  {columns} unchecked: a writer was sealing all the while; verify again for a verdict");
+    }
     for finding in &report.findings {
         let _ = writeln!(text, "  {}", finding.message);
     }

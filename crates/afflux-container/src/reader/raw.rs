@@ -52,6 +52,14 @@ impl RawFile {
         if metadata.is_dir() {
             return Err(open_error(std::io::ErrorKind::IsADirectory.into()));
         }
+        if !metadata.is_file() {
+            // Opening a pipe would wait for somebody who writes into it.
+            let what = "it is a device, a pipe or the like, and no regular file";
+            return Err(open_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
+        }
+        if metadata.len() == 0 {
+            return Err(ReadError::Damaged { path: path.into(), what: "it is empty".into() });
+        }
         if path.to_str().is_none() {
             let what = "its name is not UTF-8; give it another, or open it by a link that has one";
             return Err(open_error(std::io::Error::new(std::io::ErrorKind::InvalidInput, what)));
@@ -294,7 +302,6 @@ fn signature(file: &dyn StorageFile) -> std::io::Result<Option<&'static str>> {
     let read = file.read_full_at(&mut start, 0)?;
     Ok(match &start[..read] {
         b"\x89HDF\r\n\x1a\n" => None,
-        [] => Some("it is empty"),
         [b'C', b'D', b'F', ..] => Some("it is a classic netCDF file"),
         _ => Some("it does not begin with HDF5's signature"),
     })

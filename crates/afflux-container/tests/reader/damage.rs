@@ -93,7 +93,15 @@ fn other_files_are_told_apart() {
     let missing = SeriesFile::open(&path).expect_err("missing");
     assert!(matches!(missing, ReadError::Open { .. }), "{missing}");
     assert!(matches!(SeriesFile::open(directory.path()), Err(ReadError::Open { .. })));
-    for bytes in [&b""[..], b"CDF\x01 and so on", b"\x89HD", b"# Afflux\n1 2 3\n"] {
+    // What is no regular file may make whoever opens it wait for ever.
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    for odd in [&socket, Path::new("/dev/null")] {
+        assert!(matches!(SeriesFile::open(odd), Err(ReadError::Open { .. })), "{}", odd.display());
+    }
+    std::fs::write(&path, b"").expect("written");
+    assert!(matches!(SeriesFile::open(&path), Err(ReadError::Damaged { .. })), "an empty file was cut off");
+    for bytes in [&b"CDF\x01 and so on"[..], b"\x89HD", b"# Afflux\n1 2 3\n"] {
         std::fs::write(&path, bytes).expect("written");
         assert!(matches!(SeriesFile::open(&path), Err(ReadError::NotHdf5 { .. })), "{bytes:?}");
     }
