@@ -7,7 +7,7 @@ mod transpose;
 use afflux_container::DatasetIndex;
 use afflux_container::checksum::{RunPlace, run_checksum};
 use std::time::Instant;
-use transpose::{Shape, transpose};
+use transpose::{Places, Shape, transpose};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repetitions: usize = arguments.next().map_or(Ok(101), |text| text.parse())?;
     let source: Vec<u8> = (0..=250_u8).cycle().take(points * rows * 8).collect();
     let mut destination = vec![0; source.len()];
-    let order: Vec<u32> = (0..u32::try_from(points)?).collect();
-    let shape = Shape { columns: points, rows, block_rows: rows, element_bytes: 8 };
+    let places = Places::InARow { first: 0, count: points };
+    let shape = Shape { columns: points, rows, block_rows: rows, element_bytes: 8, values: 1 };
     let mut sum = 0_u64;
     let mut measure = |name: &str, body: &mut dyn FnMut(&mut [u8])| {
         let mut times: Vec<f64> = (0..repetitions)
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{name}: {:.3} ms, {:.2} GB/s", median * 1e3, source.len() as f64 / median * 1e-9);
     };
     measure("memcpy", &mut |destination| destination.copy_from_slice(&source));
-    measure("transpose", &mut |destination| transpose(shape, &source, &order, destination, |_, _| {}));
+    measure("transpose", &mut |destination| transpose(shape, &source, places, destination, |_, _| {}));
     measure("checksum", &mut |_| {
         for (position, block) in source.chunks_exact(rows * 8).enumerate() {
             let place =
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     measure("transpose and checksum", &mut |destination| {
-        transpose(shape, &source, &order, destination, |position, block| {
+        transpose(shape, &source, places, destination, |position, block| {
             let place =
                 RunPlace { set: 0, dataset: DatasetIndex::Step, position: position as u64, component: 0, column: 0 };
             sum = sum.wrapping_add(run_checksum(place, block));

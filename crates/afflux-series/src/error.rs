@@ -113,6 +113,62 @@ pub enum FlushError {
     },
 }
 
+/// Why points did not change owner.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RebalanceError {
+    /// The call cannot be: no such set, a row that is not whole, points that cannot be, ranks that do not mean the same. The old owners stay.
+    #[error("{problem}")]
+    Refused {
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// The new map loses points, gives them twice, or names some that the set does not have. The old owners stay.
+    #[error("set `{set}`: {problem}")]
+    Points {
+        /// Name of the set.
+        set: String,
+        /// How many points, and which.
+        problem: String,
+    },
+    /// There is no memory for the windows of the new points. The old owners stay.
+    #[error("there is no memory for the windows of the new points: {source}; choose a smaller window")]
+    Memory {
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another rank refused, or has no memory. The old owners stay.
+    #[error("{message} (rank {rank})")]
+    Elsewhere {
+        /// The rank.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
+    /// Rows were lost on their way between ranks. The writer has failed.
+    #[error("rows did not reach their new owner: {message} (rank {rank})")]
+    Lost {
+        /// The rank that missed them.
+        rank: usize,
+        /// Its message.
+        message: String,
+    },
+    /// The flush before the change failed, or the writer had failed before.
+    #[error(transparent)]
+    Flush(#[from] FlushError),
+    /// Messages between ranks failed. The writer has failed.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+}
+
+impl RebalanceError {
+    /// Whether the writer has failed with it; else the old owners are in force and the run may go on.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::Flush(_) | Self::Comm(_))
+    }
+}
+
 /// Why a row was not kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

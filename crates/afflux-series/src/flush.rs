@@ -248,8 +248,12 @@ impl SeriesWriter {
             Ok(None) | Err(_) => (0, 0),
         };
         let outcome = closed.as_ref().map(|_| ()).map_err(|error| (0, error.to_string()));
-        let mut totals =
-            [Reduce::sum(self.statistics.data_writes), Reduce::max(structure_writes), Reduce::max(file_bytes)];
+        let mut totals = [
+            Reduce::sum(self.statistics.data_writes),
+            Reduce::max(structure_writes),
+            Reduce::max(file_bytes),
+            Reduce::sum(self.statistics.rebalance_bytes),
+        ];
         let verdict = agree(self.file.communicator(), outcome, &mut totals)?;
         if let Err(error) = closed {
             return Err(self.fail(error));
@@ -266,6 +270,7 @@ impl SeriesWriter {
         self.statistics.data_writes = totals[0].value;
         self.statistics.structure_writes = totals[1].value;
         self.statistics.file_bytes = totals[2].value;
+        self.statistics.rebalance_bytes = totals[3].value;
         self.statistics.watermark = self.watermark;
         self.statistics.seconds.close += begin.elapsed().as_secs_f64();
         Ok(std::mem::take(&mut self.statistics))

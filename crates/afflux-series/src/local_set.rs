@@ -9,17 +9,11 @@ use afflux_container::checksum::ColumnHasher;
 use afflux_container::{DatasetIndex, SetGeometry, VariableSpec};
 use afflux_plan::Extents;
 
-use crate::registry::NOT_OWNED;
+use crate::directory::Directory;
+use crate::holdings::{ChunkShare, Holdings, Placement};
 use crate::transpose::{Shape, transpose};
 use crate::window::Window;
-use crate::{ProbeSet, Step};
-
-/// The points of one chunk that this rank writes, as a range of [`LocalSet::positions`].
-#[derive(Debug, Clone)]
-struct ChunkShare {
-    chunk: u64,
-    points: Range<usize>,
-}
+use crate::{Duplicates, ProbeSet, Step};
 
 /// One chunk (or the part of it that this rank writes) of one flush.
 #[derive(Debug, Clone)]
@@ -54,20 +48,18 @@ pub(crate) struct LocalSet {
     pub cadence_steps: u64,
     pub geometry: SetGeometry,
     pub window: Window,
-    /// Ranges of registered points, indexed by patch; one over all where points came in one call or none.
-    pub patches: Vec<Range<usize>>,
     /// The next step at which a row is due; `None` before the first row.
     pub next_due: Option<Step>,
     /// Patches of the row begun that have not come yet, indexed by patch; all false between rows.
     pub missing: Vec<bool>,
     /// Patches that are missing in the row begun.
     pub missing_count: usize,
-    /// Points the caller gives values for.
-    pub registered: usize,
-    /// Ascending positions in the file of the points this rank writes.
-    positions: Vec<u64>,
-    /// For each variable, the value columns of the window in file order: points by position, components within.
-    orders: Vec<Rc<[u32]>>,
+    /// The points this rank gives values for, and those it writes.
+    pub holdings: Holdings,
+    /// What happens to points that several ranks want.
+    pub duplicates: Duplicates,
+    /// How ids and positions are shared out over the ranks, and this rank's part of them.
+    pub directory: Rc<Directory>,
     /// For each variable, the chunks of a column that this rank has a share in.
     shares: Vec<Vec<ChunkShare>>,
     /// Whether this rank writes the set's `step` and `time`.
@@ -76,83 +68,77 @@ pub(crate) struct LocalSet {
     chunk_offsets: BTreeMap<(u64, DatasetIndex), Vec<u64>>,
     /// Columns allocated in the file.
     pub columns: u64,
+    /// Rows that a window holds at most, those of an unfinished column included.
+    rows_max: u64,
 }
 
-/// What registration decided for this rank.
-#[derive(Debug)]
-pub(crate) struct Placement {
-    /// Points of the set in all.
-    pub total: u64,
-    /// Position of each registered point, or [`NOT_OWNED`].
-    pub positions: Vec<u64>,
-    /// Positions of points that this rank fills because nobody registered them.
-    pub fills: Vec<u64>,
-    /// Whether this rank writes `step` and `time`.
-    pub writes_scale: bool,
+/// Lengths that rule a set's window and chunks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    pub chunk_steps: u64,
+    pub chunk_bytes: u64,
+    pub window_steps: u64,
 }
 
 impl LocalSet {
-    /// Room for the window is taken here; where there is none, the system's reason.
+    /// A set of `points` points. Room for the window is taken here; where there is none, the system's reason.
     pub fn new(
         set: &ProbeSet,
-        placement: &Placement,
-        chunk_steps: u64,
-        chunk_bytes: u64,
-        window_steps: u64,
+        points: u64,
+        placement: Placement,
+        directory: Rc<Directory>,
+        writes_scale: bool,
+        lengths: Lengths,
     ) -> io::Result<Self> {
         let variables: Vec<VariableSpec> = set.variables.iter().map(|variable| variable.spec.clone()).collect();
-        let geometry = SetGeometry::of(placement.total, &variables, chunk_steps, chunk_bytes);
-        let registered = placement.positions.len();
-        let mut owned: Vec<(u64, u32)> = placement
-            .positions
-            .iter()
-            .chain(&placement.fills)
-            .zip(0_u32..)
-            .filter(|&(&position, _)| position != NOT_OWNED)
-            .map(|(&position, local)| (position, local))
-            .collect();
-        owned.sort_unstable();
-        let positions: Vec<u64> = owned.iter().map(|&(position, _)| position).collect();
-        let mut by_components: BTreeMap<usize, Rc<[u32]>> = BTreeMap::new();
-        let orders = variables
-            .iter()
-            .map(|variable| {
-                let values = variable.values();
-                by_components.entry(values).or_insert_with(|| value_columns(&owned, values)).clone()
-            })
-            .collect();
-        let shares = geometry.points_per_chunk.iter().map(|&count| chunk_shares(&positions, count)).collect();
+        let geometry = SetGeometry::of(points, &variables, lengths.chunk_steps, lengths.chunk_bytes);
+        let holdings = Holdings::of(placement);
         // The unfinished column, less the row that would finish it, and a window behind it.
-        let rows_max = (chunk_steps - 1).saturating_add(window_steps.div_ceil(set.cadence_steps));
-        let widths: Vec<_> = variables
-            .iter()
-            .map(|v| (v.element, registered * v.values(), placement.fills.len() * v.values()))
-            .collect();
-        let mut patches = Vec::new();
-        for patch in &set.patches {
-            let start = patches.last().map_or(0, |last: &Range<usize>| last.end);
-            patches.push(start..start + patch.len());
-        }
-        if patches.is_empty() {
-            patches.push(0..0);
-        }
+        let rows_max = (lengths.chunk_steps - 1).saturating_add(lengths.window_steps.div_ceil(set.cadence_steps));
         Ok(Self {
             name: set.name.clone(),
-            variables,
             cadence_steps: set.cadence_steps,
+            window: window_of(&variables, &holdings, rows_max, 0)?,
+            shares: shares_of(&geometry, &holdings),
+            variables,
             geometry,
-            window: Window::new(rows_max, 0, &widths)?,
-            missing: vec![false; patches.len()],
-            missing_count: 0,
-            patches,
             next_due: None,
-            registered,
-            positions,
-            orders,
-            shares,
-            writes_scale: placement.writes_scale,
+            missing: vec![false; holdings.roster.patches.len()],
+            missing_count: 0,
+            holdings,
+            duplicates: set.duplicates,
+            directory,
+            writes_scale,
             chunk_offsets: BTreeMap::new(),
             columns: 0,
+            rows_max,
+        })
+    }
+
+    /// The same set where this rank has other points: as many rows in the window, of the same steps, their values to be filled in.
+    pub fn with_placement(&self, placement: Placement) -> io::Result<Self> {
+        let holdings = Holdings::of(placement);
+        let mut window = window_of(&self.variables, &holdings, self.rows_max, self.window.first_row())?;
+        for (&step, &time) in self.window.steps().iter().zip(self.window.times()) {
+            window.begin_row(step, time);
+        }
+        Ok(Self {
+            name: self.name.clone(),
+            variables: self.variables.clone(),
+            cadence_steps: self.cadence_steps,
+            geometry: self.geometry.clone(),
+            window,
+            next_due: self.next_due,
+            missing: vec![false; holdings.roster.patches.len()],
+            missing_count: 0,
+            shares: shares_of(&self.geometry, &holdings),
+            holdings,
+            duplicates: self.duplicates,
+            directory: Rc::clone(&self.directory),
+            writes_scale: self.writes_scale,
+            chunk_offsets: self.chunk_offsets.clone(),
+            columns: self.columns,
+            rows_max: self.rows_max,
         })
     }
 
@@ -220,10 +206,9 @@ impl LocalSet {
             return;
         };
         let block = self.geometry.block_bytes[variable];
-        let positions = &self.positions[segment.points.clone()];
-        for neighbours in positions.chunk_by(|left, right| left + 1 == *right) {
-            let offset = segment.offset + (neighbours[0] - segment.first_position) * block;
-            extents.push(offset, neighbours.len() as u64 * block);
+        for neighbours in self.holdings.stretches(segment.points.clone()) {
+            extents
+                .push(segment.offset + (neighbours.first - segment.first_position) * block, neighbours.length * block);
         }
     }
 
@@ -249,12 +234,17 @@ impl LocalSet {
             rows,
             block_rows: index(self.geometry.chunk_steps),
             element_bytes: self.variables[variable].element.bytes(),
+            values,
         };
-        let order = &self.orders[variable][segment.points.start * values..segment.points.end * values];
-        let positions = &self.positions[segment.points.clone()];
-        transpose(shape, self.window.values(variable, first, rows), order, payload, |column, block| {
-            let component = u32::try_from(column % values).expect("components are counted in u32");
-            sum = sum.wrapping_add(hasher.run(component, positions[column / values], block));
+        let places = self.holdings.places(segment.points.clone());
+        let mut positions = self.holdings.positions(segment.points.clone());
+        let mut position = 0;
+        transpose(shape, self.window.values(variable, first, rows), places, payload, |block, bytes| {
+            let component = u32::try_from(block % values).expect("components are counted in u32");
+            if component == 0 {
+                position = positions.next().expect("a position for every point");
+            }
+            sum = sum.wrapping_add(hasher.run(component, position, bytes));
         });
         sum
     }
@@ -264,18 +254,30 @@ impl LocalSet {
         let (mut bytes, mut pieces) = (0, 0);
         for (variable, shares) in self.shares.iter().enumerate() {
             for share in shares {
-                let positions = &self.positions[share.points.clone()];
-                bytes += positions.len() as u64 * self.geometry.block_bytes[variable];
-                pieces += positions.chunk_by(|left, right| left + 1 == *right).count() as u64;
+                bytes += share.points.len() as u64 * self.geometry.block_bytes[variable];
+                pieces += self.holdings.stretches(share.points.clone()).count() as u64;
             }
         }
         (bytes, pieces)
     }
 
-    /// Memory of the window, in bytes.
+    /// Memory of the window and of what is kept of the points, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.window.bytes() + (self.positions.len() * size_of::<u64>()) as u64
+        let Directory { shape, block } = &*self.directory;
+        self.window.bytes() + self.holdings.bytes() + shape.bytes() + block.bytes()
     }
+}
+
+/// The window of a set with these points.
+fn window_of(variables: &[VariableSpec], holdings: &Holdings, rows_max: u64, first_row: u64) -> io::Result<Window> {
+    let (given, filled) = (holdings.roster.len(), holdings.fill_count());
+    let widths: Vec<_> = variables.iter().map(|v| (v.element, given * v.values(), filled * v.values())).collect();
+    Window::new(rows_max, first_row, &widths)
+}
+
+/// For each variable, the chunks of a column that these points lie in.
+fn shares_of(geometry: &SetGeometry, holdings: &Holdings) -> Vec<Vec<ChunkShare>> {
+    geometry.points_per_chunk.iter().map(|&count| holdings.chunk_shares(count)).collect()
 }
 
 /// Little-endian words into their bytes.
@@ -283,23 +285,6 @@ fn copy_words(bytes: &mut [u8], words: impl Iterator<Item = u64>) {
     for (slot, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *slot = word.to_le_bytes();
     }
-}
-
-fn value_columns(owned: &[(u64, u32)], values: usize) -> Rc<[u32]> {
-    let values = u32::try_from(values).expect("components are counted in u32");
-    owned.iter().flat_map(|&(_, local)| local * values..(local + 1) * values).collect()
-}
-
-fn chunk_shares(positions: &[u64], points_per_chunk: u64) -> Vec<ChunkShare> {
-    let mut start = 0;
-    positions
-        .chunk_by(|left, right| left / points_per_chunk == right / points_per_chunk)
-        .map(|share| {
-            let points = start..start + share.len();
-            start = points.end;
-            ChunkShare { chunk: share[0] / points_per_chunk, points }
-        })
-        .collect()
 }
 
 fn index(number: u64) -> usize {

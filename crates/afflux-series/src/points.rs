@@ -1,4 +1,4 @@
-//! Points: given one by one, as a regular grid, or read from a station list.
+//! Points: given one by one, or read from a station list. (Grids of them: see `grid`.)
 
 use std::path::Path;
 
@@ -38,49 +38,14 @@ impl Point {
     }
 }
 
-/// A regular grid of points; ids count from `first_id`, z fastest, then y, then x.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PointGrid {
-    /// Coordinates of the first point.
-    pub origin: [f64; 3],
-    /// Distance between neighbours along x, y and z.
-    pub spacing: [f64; 3],
-    /// Points along x, y and z.
-    pub counts: [u64; 3],
-    /// Id of the first point.
-    pub first_id: i64,
+/// The id as a number that sorts as ids do.
+pub(crate) fn id_key(id: i64) -> u64 {
+    id.cast_unsigned() ^ (1 << 63)
 }
 
-impl PointGrid {
-    /// `counts` points spread evenly through a box: each in the middle of its share.
-    #[must_use]
-    pub fn spread(low: [f64; 3], high: [f64; 3], counts: [u64; 3]) -> Self {
-        let spacing = std::array::from_fn(|axis| (high[axis] - low[axis]) / counts[axis].max(1) as f64);
-        let origin = std::array::from_fn(|axis: usize| low[axis] + 0.5 * spacing[axis]);
-        Self { origin, spacing, counts, first_id: 0 }
-    }
-
-    /// Number of points.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.counts.iter().product()
-    }
-
-    /// Whether there is no point.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The points in the order of their ids.
-    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        let [nx, ny, nz] = self.counts;
-        let at = |axis: usize, index: u64| self.origin[axis] + self.spacing[axis] * index as f64;
-        (0..nx)
-            .flat_map(move |i| (0..ny).flat_map(move |j| (0..nz).map(move |k| [i, j, k])))
-            .zip(self.first_id..)
-            .map(move |([i, j, k], id)| Point::new(id, at(0, i), at(1, j), at(2, k)))
-    }
+/// The id of a key.
+pub(crate) fn key_id(key: u64) -> i64 {
+    (key ^ (1 << 63)).cast_signed()
 }
 
 /// Why a station list could not be read.
@@ -151,14 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grid_counts_z_fastest() {
-        let grid = PointGrid::spread([0.0; 3], [8.0, 8.0, 16.0], [2, 2, 4]);
-        let points: Vec<_> = grid.points().collect();
-        assert_eq!(points.len(), 16);
-        assert_eq!((points[0].x, points[0].y, points[0].z), (2.0, 2.0, 2.0));
-        assert_eq!((points[1].id, points[1].z), (1, 6.0));
-        assert_eq!((points[4].id, points[4].y), (4, 6.0));
-        assert_eq!((points[15].x, points[15].y, points[15].z), (6.0, 6.0, 14.0));
+    fn keys_sort_as_ids_do() {
+        let ids = [i64::MIN, -1, 0, 1, i64::MAX];
+        assert!(ids.map(id_key).is_sorted());
+        assert_eq!(ids.map(id_key).map(key_id), ids);
     }
 
     #[test]

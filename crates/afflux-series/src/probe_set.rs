@@ -1,7 +1,7 @@
 //! A set as the user describes it: points patch by patch, variables, cadence, and what to do about points with too many or no
 //! owners.
 
-use crate::{Point, Variable};
+use crate::{GridBlock, LocalPoints, Point, PointGrid, Variable};
 
 /// What happens when several ranks (or several patches of one) register the same point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,11 +28,11 @@ pub enum Orphans {
 #[derive(Debug, Clone)]
 pub struct ProbeSet {
     pub(crate) name: String,
-    pub(crate) patches: Vec<Vec<Point>>,
+    pub(crate) points: LocalPoints,
     pub(crate) variables: Vec<Variable>,
     pub(crate) cadence_steps: u64,
     pub(crate) duplicates: Duplicates,
-    pub(crate) expected: Vec<Point>,
+    pub(crate) expected: LocalPoints,
     pub(crate) orphans: Orphans,
 }
 
@@ -42,11 +42,11 @@ impl ProbeSet {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            patches: Vec::new(),
+            points: LocalPoints::new(),
             variables: Vec::new(),
             cadence_steps: 1,
             duplicates: Duplicates::default(),
-            expected: Vec::new(),
+            expected: LocalPoints::new(),
             orphans: Orphans::default(),
         }
     }
@@ -54,7 +54,14 @@ impl ProbeSet {
     /// Adds this rank's points. Each call is a patch: rows may be appended for the whole rank or patch by patch.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = Point>) -> Self {
-        self.patches.push(points.into_iter().collect());
+        self.points = self.points.points(points);
+        self
+    }
+
+    /// Adds a box of a grid as a patch of this rank's points: for millions of points, which are then never listed.
+    #[must_use]
+    pub fn grid(mut self, block: impl Into<GridBlock>) -> Self {
+        self.points = self.points.grid(block);
         self
     }
 
@@ -83,13 +90,16 @@ impl ProbeSet {
     /// domain, say). Only rank 0's list counts.
     #[must_use]
     pub fn expected(mut self, points: impl IntoIterator<Item = Point>, orphans: Orphans) -> Self {
-        self.expected = points.into_iter().collect();
+        self.expected = LocalPoints::from(points);
         self.orphans = orphans;
         self
     }
 
-    /// Points of this rank, over all patches.
-    pub(crate) fn local_points(&self) -> impl Iterator<Item = &Point> {
-        self.patches.iter().flatten()
+    /// As [`ProbeSet::expected`] for all points of a grid.
+    #[must_use]
+    pub fn expected_grid(mut self, grid: PointGrid, orphans: Orphans) -> Self {
+        self.expected = LocalPoints::new().grid(grid);
+        self.orphans = orphans;
+        self
     }
 }

@@ -13,6 +13,8 @@ pub struct PhaseSeconds {
     pub write: f64,
     /// Growing the file and sealing (rank 0 calls HDF5; elsewhere 0).
     pub seal: f64,
+    /// Change of owners, the flush before it excluded.
+    pub rebalance: f64,
     /// The last flush excluded, closing the file.
     pub close: f64,
 }
@@ -21,7 +23,7 @@ impl PhaseSeconds {
     /// The sum of all phases: the time the simulation did not compute because of its samples, appending excluded.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.create + self.transpose + self.exchange + self.write + self.seal + self.close
+        self.create + self.transpose + self.exchange + self.write + self.seal + self.rebalance + self.close
     }
 }
 
@@ -40,6 +42,10 @@ pub struct Statistics {
     pub data_writes: u64,
     /// Write calls for the file's structure and seals.
     pub structure_writes: u64,
+    /// Times that points changed owner.
+    pub rebalances: u64,
+    /// Bytes of samples that went from rank to rank then, over all ranks.
+    pub rebalance_bytes: u64,
     /// Last sealed step.
     pub watermark: Option<u64>,
     /// Memory of this rank's windows and staging buffer at their largest, in bytes.

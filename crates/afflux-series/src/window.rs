@@ -108,6 +108,12 @@ impl Window {
         &self.bytes[self.variables[variable].range(first, count)]
     }
 
+    /// One row of a variable.
+    pub fn values_mut(&mut self, variable: usize, row: usize) -> &mut [u8] {
+        let range = self.variables[variable].range(row, 1);
+        &mut self.bytes[range]
+    }
+
     /// Rows held.
     pub fn rows(&self) -> usize {
         self.steps.len()

@@ -8,6 +8,7 @@ use afflux_container::ContainerWriter;
 use crate::buffer::Buffer;
 use crate::builder::SeriesBuilder;
 use crate::local_set::LocalSet;
+use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::state::{Event, RowState, WriterState};
 use crate::{AppendError, FlushError, STEP_MAX, Statistics, Step, Values};
@@ -51,6 +52,7 @@ pub struct SeriesWriter {
     /// How much of it the present flush uses.
     pub(crate) staged_bytes: usize,
     pub(crate) path: afflux_collective::Path,
+    pub(crate) route: Route,
     pub(crate) last_flush: Instant,
     pub(crate) statistics: Statistics,
     pub(crate) warnings: Vec<String>,
@@ -103,7 +105,7 @@ impl SeriesWriter {
             return Ok(Appended::NotDue);
         }
         let local = &mut self.sets[set.0];
-        check_row(local, local.registered, row)?;
+        check_row(local, local.holdings.roster.len(), row)?;
         begin_row(local, step, time)?;
         for (variable, &values) in row.iter().enumerate() {
             local.window.put(variable, 0, values);
@@ -126,8 +128,8 @@ impl SeriesWriter {
             return Ok(Appended::NotDue);
         }
         let local = &mut self.sets[set.0];
-        let count = local.patches.len();
-        let Some(points) = local.patches.get(patch).cloned() else {
+        let count = local.holdings.roster.patches.len();
+        let Some(points) = local.holdings.roster.patches.get(patch).cloned() else {
             return Err(AppendError::Unknown { what: "patch", index: patch, count });
         };
         check_row(local, points.len(), row)?;
@@ -256,8 +258,8 @@ fn begin_row(local: &mut LocalSet, step: Step, time: f64) -> Result<(), AppendEr
     if local.missing_count > 0 {
         let problem = format!(
             "{} of {} patches have come, then a whole row",
-            local.patches.len() - local.missing_count,
-            local.patches.len()
+            local.missing.len() - local.missing_count,
+            local.missing.len()
         );
         return Err(AppendError::Patches { set: local.name.clone(), step, problem });
     }

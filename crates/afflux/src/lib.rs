@@ -33,9 +33,9 @@
 pub use afflux_collective::{Hints, Path as WritePath};
 pub use afflux_container::{ElementType, PointTable, VariableSpec};
 pub use afflux_series::{
-    AppendError, Appended, Duplicates, Existing, FlushError, OpenError, Orphans, PhaseSeconds, Point, PointGrid,
-    ProbeSet, STEP_MAX, SeriesBuilder, SeriesWriter, SetId, StationsError, Statistics, Step, Values, Variable,
-    parse_stations, read_stations,
+    AppendError, Appended, Duplicates, Existing, FlushError, GridBlock, LocalPoints, OpenError, Orphans, PhaseSeconds,
+    Point, PointGrid, ProbeSet, RebalanceError, Rebalanced, STEP_MAX, SeriesBuilder, SeriesWriter, SetId,
+    StationsError, Statistics, Step, Values, Variable, parse_stations, read_stations,
 };
 
 /// Ranks and messages.

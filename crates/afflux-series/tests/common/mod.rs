@@ -7,7 +7,7 @@ use afflux_collective::Path as WritePath;
 use afflux_comm::{Communicator, threads};
 use afflux_container::{Block, ElementType, SeriesFile};
 use afflux_series::{
-    Existing, FlushError, OpenError, Point, ProbeSet, SeriesWriter, SetId, Statistics, Values, Variable,
+    Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SeriesWriter, SetId, Statistics, Values, Variable,
 };
 
 /// Which rank has a point.
@@ -52,6 +52,8 @@ pub struct Workload {
     pub owners: Owners,
     pub path: Option<WritePath>,
     pub checkpoints: Vec<u64>,
+    /// Behind the rows of these steps all sets change owners.
+    pub rebalances: Vec<(u64, Owners)>,
 }
 
 impl Workload {
@@ -70,6 +72,7 @@ impl Workload {
             owners: Owners::Blocks,
             path: None,
             checkpoints: Vec::new(),
+            rebalances: Vec::new(),
         }
     }
 }
@@ -104,11 +107,16 @@ pub fn id_of(index: u64, points: u64) -> i64 {
     i64::try_from(3 * (points - index)).unwrap()
 }
 
-pub fn probe_set(shape: &Shape, owners: Owners, comm: &dyn Communicator) -> (ProbeSet, Vec<i64>) {
-    let local: Vec<Point> = (0..shape.points)
+/// A rank's points, in registration order.
+pub fn points(shape: &Shape, owners: Owners, comm: &dyn Communicator) -> Vec<Point> {
+    (0..shape.points)
         .filter(|&index| owners.of(index, shape.points, comm.size()) == comm.rank())
         .map(|index| Point::new(id_of(index, shape.points), index as f64, 0.5, -1.0))
-        .collect();
+        .collect()
+}
+
+pub fn probe_set(shape: &Shape, owners: Owners, comm: &dyn Communicator) -> (ProbeSet, Vec<i64>) {
+    let local = points(shape, owners, comm);
     let ids = local.iter().map(|point| point.id).collect();
     let mut set = ProbeSet::new(&shape.name).points(local).every(shape.cadence);
     for &(name, element, components) in &shape.variables {
@@ -190,6 +198,7 @@ pub enum RunError {
     Open(OpenError),
     Append(afflux_series::AppendError),
     Flush(FlushError),
+    Rebalance(RebalanceError),
 }
 
 pub fn open(
@@ -215,7 +224,7 @@ pub fn open(
 }
 
 pub fn run_rank(path: &Path, workload: &Workload, comm: &dyn Communicator) -> Result<Statistics, RunError> {
-    let (mut run, ids) = open(path, workload, comm).map_err(RunError::Open)?;
+    let (mut run, mut ids) = open(path, workload, comm).map_err(RunError::Open)?;
     for step in workload.steps.clone() {
         for (set, shape) in workload.sets.iter().enumerate() {
             if run.is_due(SetId(set), step) {
@@ -223,11 +232,45 @@ pub fn run_rank(path: &Path, workload: &Workload, comm: &dyn Communicator) -> Re
                 run.append(SetId(set), step, step as f64 * 0.25, &row.values()).map_err(RunError::Append)?;
             }
         }
+        for &(_, owners) in workload.rebalances.iter().filter(|&&(at, _)| at == step) {
+            rebalance(&mut run, workload, owners, &mut ids, comm).map_err(RunError::Rebalance)?;
+        }
         if workload.checkpoints.contains(&step) {
             run.checkpoint().map_err(RunError::Flush)?;
         }
     }
     run.close().map_err(RunError::Flush)
+}
+
+/// Gives the points of all sets other owners.
+pub fn rebalance(
+    run: &mut SeriesWriter,
+    workload: &Workload,
+    owners: Owners,
+    ids: &mut [Vec<i64>],
+    comm: &dyn Communicator,
+) -> Result<(), RebalanceError> {
+    for (set, shape) in workload.sets.iter().enumerate() {
+        let points = points(shape, owners, comm);
+        ids[set] = points.iter().map(|point| point.id).collect();
+        run.rebalance(SetId(set), points)?;
+    }
+    Ok(())
+}
+
+/// What `h5diff` finds different outside the bookkeeping: nothing, where two files hold the same. (It says of references and of
+/// empty scales that it cannot compare them, which is no difference.)
+pub fn differences(left: &Path, right: &Path) -> String {
+    let output = std::process::Command::new("h5diff")
+        .args(["--exclude-path", "/afflux"])
+        .args([left, right])
+        .output()
+        .expect("h5diff of hdf5-tools is installed");
+    if output.status.success() {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
 }
 
 /// Writes the workload on thread ranks; panics where a rank fails.

@@ -1,0 +1,206 @@
+//! Registration, the messages: every rank's points go to rank 0, which settles them, creates the file and answers.
+//!
+//! A gather, a broadcast of what concerns all, a scatter of what concerns each: three collectives whatever the number of points,
+//! sets and ranks. If a rank refuses its own description, all learn it from the broadcast.
+
+use std::rc::Rc;
+
+use afflux_comm::Communicator;
+use afflux_container::{ContainerWriter, FileSpec};
+
+use crate::OpenError;
+use crate::builder::{Existing, SeriesBuilder};
+use crate::directory::{Block, Directory, DirectoryShape};
+use crate::holdings::Placement;
+use crate::local_points::Roster;
+use crate::numbers::Numbers;
+use crate::registry::{self, Piece, Registered};
+use crate::settings::first_difference;
+use crate::wire::{Damaged, Decoder, Encoder};
+
+/// What registration gives a rank.
+pub(crate) struct Registration {
+    /// Each set and this rank's part of it.
+    pub sets: Vec<RegisteredSet>,
+    /// What was odd about the points; the same on all ranks.
+    pub warnings: Vec<String>,
+    /// The created file, on rank 0.
+    pub container: Option<ContainerWriter>,
+}
+
+/// One set and this rank's part of it.
+pub(crate) struct RegisteredSet {
+    /// Points of the set in all.
+    pub points: u64,
+    pub placement: Placement,
+    pub directory: Rc<Directory>,
+}
+
+/// What rank 0 made of the messages, or the rank that is to blame and why.
+type Settled = Result<(Vec<Registered>, ContainerWriter), (usize, OpenError)>;
+
+impl SeriesBuilder {
+    /// Collective: registers the points and creates the file.
+    pub(crate) fn register(&self, comm: &dyn Communicator) -> Result<Registration, OpenError> {
+        let checked = self.check();
+        let gathered = comm.gather(0, &self.request(checked.as_ref().err()))?;
+        let (mut common, mut replies, mut created) = (Vec::new(), Vec::new(), Ok(None));
+        let mut orphans = Vec::new();
+        if comm.rank() == 0 {
+            match self.settle(gathered) {
+                Ok((registered, container)) => {
+                    common = encode_common(&registered);
+                    replies = (0..comm.size()).map(|rank| encode_reply(&registered, rank)).collect();
+                    orphans = registered.into_iter().map(|set| set.orphans).collect();
+                    created = Ok(Some(container));
+                }
+                Err((rank, error)) => {
+                    let mut message = Encoder::default();
+                    message.word(1).word(rank as u64).text(&error.to_string());
+                    common = message.finish();
+                    created = Err(error);
+                }
+            }
+        }
+        comm.broadcast(0, &mut common)?;
+        // A rank's own error says more than what rank 0 made of it.
+        checked?;
+        let container = created?;
+        let damaged = |damaged: Damaged| OpenError::Settings(damaged.to_string());
+        let (shapes, warnings) = decode_common(&common)
+            .map_err(damaged)?
+            .map_err(|(rank, message)| OpenError::Elsewhere { rank, message })?;
+        let reply = comm.scatter(0, &replies)?;
+        let mut sets = self.decode_reply(&reply, shapes).map_err(damaged)?;
+        for (set, fills) in sets.iter_mut().zip(orphans) {
+            set.placement.fills = fills;
+        }
+        Ok(Registration { sets, warnings, container })
+    }
+
+    /// This rank's settings and points, or why there are none.
+    fn request(&self, refusal: Option<&OpenError>) -> Vec<u8> {
+        let mut message = Encoder::default();
+        if let Some(error) = refusal {
+            message.word(1).text(&error.to_string());
+            return message.finish();
+        }
+        let settings = self.settings();
+        message.word(0).word(settings.len() as u64);
+        for line in &settings {
+            message.text(line);
+        }
+        for set in &self.sets {
+            message.word(set.points.patches.len() as u64);
+            for patch in &set.points.patches {
+                Piece::encode(patch, &mut message);
+            }
+        }
+        message.finish()
+    }
+
+    /// On rank 0: compares the ranks' settings, settles their points and creates the file.
+    fn settle(&self, gathered: Vec<Vec<u8>>) -> Settled {
+        let own = self.settings();
+        let mut pieces: Vec<Vec<Vec<Piece>>> = self.sets.iter().map(|_| Vec::new()).collect();
+        for (rank, bytes) in gathered.into_iter().enumerate() {
+            let mut message = Decoder::new(&bytes);
+            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
+            if message.word().map_err(damaged)? == 1 {
+                let text = message.text().map_err(damaged)?.to_owned();
+                return Err((rank, OpenError::Elsewhere { rank, message: text }));
+            }
+            let lines = message.count(8).map_err(damaged)?;
+            let settings = (0..lines).map(|_| message.text()).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+            if let Some(difference) = first_difference(&own, &settings) {
+                return Err((rank, OpenError::Disagree { rank, difference }));
+            }
+            for set in &mut pieces {
+                let count = message.count(8).map_err(damaged)?;
+                let patches = (0..count).map(|_| Piece::decode(&mut message)).collect::<Result<_, _>>();
+                set.push(patches.map_err(damaged)?);
+            }
+        }
+        let mut registered = Vec::with_capacity(self.sets.len());
+        let mut specs = Vec::with_capacity(self.sets.len());
+        for (set, pieces) in self.sets.iter().zip(pieces) {
+            let mut settled = registry::settle(set, pieces).map_err(|error| (0, error))?;
+            if settled.table.is_empty() {
+                let problem = "no rank registered a point".to_owned();
+                return Err((0, OpenError::Points { set: set.name.clone(), problem }));
+            }
+            specs.push(registry::set_spec(set, std::mem::take(&mut settled.table), self.chunk_steps));
+            registered.push(settled);
+        }
+        let spec = FileSpec {
+            sets: specs,
+            time_units: self.time_units.clone(),
+            length_units: self.length_units.clone(),
+            attributes: self.attributes.clone(),
+            chunk_bytes: self.chunk_bytes,
+        };
+        let existing = match self.existing {
+            Existing::Refuse => afflux_container::Existing::Refuse,
+            Existing::Replace => afflux_container::Existing::Replace,
+        };
+        let container = ContainerWriter::create(self.storage.clone(), &self.path, &spec, existing);
+        Ok((registered, container.map_err(|error| (0, error.into()))?))
+    }
+
+    fn decode_reply(&self, reply: &[u8], shapes: Vec<(u64, DirectoryShape)>) -> Result<Vec<RegisteredSet>, Damaged> {
+        let mut reply = Decoder::new(reply);
+        let sets = self.sets.iter().zip(shapes).map(|(set, (points, shape))| {
+            let (owned, not_owned) = (Numbers::decode(&mut reply)?, Numbers::decode(&mut reply)?);
+            let block = Block::decode(&mut reply)?;
+            let roster = Roster::of(&set.points);
+            if owned.len() + not_owned.len() != roster.len() {
+                return Err(Damaged);
+            }
+            let placement = Placement { roster, owned, not_owned, fills: Numbers::default() };
+            Ok(RegisteredSet { points, placement, directory: Rc::new(Directory { shape, block }) })
+        });
+        sets.collect()
+    }
+}
+
+/// What all ranks learn: of each set how many points it has and how its directory is shared out; and the warnings.
+fn encode_common(registered: &[Registered]) -> Vec<u8> {
+    let mut message = Encoder::default();
+    message.word(0).word(registered.len() as u64);
+    for set in registered {
+        message.word(set.points);
+        set.directory.0.encode(&mut message);
+    }
+    let warnings = || registered.iter().flat_map(|set| &set.warnings);
+    message.word(warnings().count() as u64);
+    for warning in warnings() {
+        message.text(warning);
+    }
+    message.finish()
+}
+
+/// What [`encode_common`] wrote, or the rank that refused and its message.
+#[expect(clippy::type_complexity, reason = "used once")]
+fn decode_common(bytes: &[u8]) -> Result<Result<(Vec<(u64, DirectoryShape)>, Vec<String>), (usize, String)>, Damaged> {
+    let mut message = Decoder::new(bytes);
+    if message.word()? == 1 {
+        let rank = usize::try_from(message.word()?).unwrap_or(usize::MAX);
+        return Ok(Err((rank, message.text()?.to_owned())));
+    }
+    let count = message.count(8)?;
+    let shapes = (0..count).map(|_| Ok((message.word()?, DirectoryShape::decode(&mut message)?)));
+    let shapes = shapes.collect::<Result<_, Damaged>>()?;
+    let count = message.count(8)?;
+    let warnings = (0..count).map(|_| message.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+    Ok(Ok((shapes, warnings)))
+}
+
+fn encode_reply(registered: &[Registered], rank: usize) -> Vec<u8> {
+    let mut reply = Encoder::default();
+    for set in registered {
+        set.owned[rank].encode(&mut reply);
+        set.not_owned[rank].encode(&mut reply);
+        set.directory.1.get(rank).unwrap_or(&Block::default()).encode(&mut reply);
+    }
+    reply.finish()
+}
