@@ -17,7 +17,7 @@ use afflux_container::{ColumnChecksum, Seal};
 use afflux_plan::Extents;
 
 use crate::buffer::Buffer;
-use crate::local_set::Segment;
+use crate::layout::Segment;
 use crate::opening::{Opening, decode_opening, encode_failure, encode_opening};
 use crate::state::{Event, WriterState};
 use crate::{FlushError, SeriesWriter, Statistics, Step};
@@ -197,8 +197,8 @@ impl SeriesWriter {
             let (payload, behind) = rest.split_at_mut(segment.bytes);
             rest = behind;
             let local = &self.sets[segment.set()];
-            local.extents(segment, extents);
-            let checksum = local.fill(segment, payload);
+            local.layout.extents(segment, extents);
+            let checksum = local.layout.fill(segment, &local.window, payload);
             let slot =
                 columns.binary_search(&(segment.set(), segment.column())).expect("every column written is listed");
             checksums[slot].value = checksums[slot].value.wrapping_add(checksum);
@@ -214,7 +214,7 @@ impl SeriesWriter {
             .iter()
             .zip(sums)
             .map(|(&(set, column), sum)| {
-                let chunk_steps = self.sets[set].geometry.chunk_steps;
+                let chunk_steps = self.sets[set].layout.geometry.chunk_steps;
                 let rows = (rows[set] - column * chunk_steps).min(chunk_steps);
                 ColumnChecksum { set, column, rows, checksum: sum.value }
             })
@@ -263,9 +263,9 @@ impl SeriesWriter {
         }
         self.state = self.state.after(Event::Close).expect("an open writer closes");
         for local in &self.sets {
-            let row_bytes: usize = local.variables.iter().map(afflux_container::VariableSpec::row_bytes).sum();
+            let row_bytes: usize = local.layout.variables.iter().map(afflux_container::VariableSpec::row_bytes).sum();
             self.statistics.rows += local.window.row_end();
-            self.statistics.payload_bytes += local.window.row_end() * local.geometry.points * row_bytes as u64;
+            self.statistics.payload_bytes += local.window.row_end() * local.layout.geometry.points * row_bytes as u64;
         }
         self.statistics.data_writes = totals[0].value;
         self.statistics.structure_writes = totals[1].value;

@@ -12,6 +12,7 @@ mod error;
 mod flush;
 mod grid;
 mod holdings;
+mod layout;
 mod local_points;
 mod local_set;
 mod merge;

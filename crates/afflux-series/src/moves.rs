@@ -27,10 +27,10 @@ pub(crate) type Asked = BTreeMap<usize, usize>;
 pub(crate) fn requests(local: &LocalSet, roster: &Roster) -> (Vec<(usize, Vec<u8>)>, Asked) {
     let shape = &local.directory.shape;
     let mut requests: BTreeMap<usize, Request> = BTreeMap::new();
-    for (block, held) in shape.cut_positions(&local.holdings.owned()) {
+    for (block, held) in shape.cut_positions(&local.layout.holdings.owned()) {
         requests.entry(block).or_default().held = held;
     }
-    for (block, fills) in shape.cut_positions(local.holdings.fills()) {
+    for (block, fills) in shape.cut_positions(local.layout.holdings.fills()) {
         requests.entry(block).or_default().fills = fills;
     }
     for (block, wanted) in shape.cut_keys(&roster.ascending_keys()) {
@@ -81,7 +81,7 @@ pub(crate) fn assemble(
     }
     let owned = owned.finish();
     let total = |counts: &[(u64, u64)]| counts.iter().map(|&(_, count)| count).sum::<u64>();
-    if total(&from) != owned.len() as u64 || total(&to) != local.holdings.len() as u64 {
+    if total(&from) != owned.len() as u64 || total(&to) != local.layout.holdings.len() as u64 {
         return Err(Damaged);
     }
     let mut fills = NumbersBuilder::default();
@@ -89,7 +89,7 @@ pub(crate) fn assemble(
     for &(rank, count) in &to {
         let end = at + index(count);
         if Answer::stays(rank) {
-            local.holdings.stretches(at..end).for_each(|stretch| fills.push(stretch));
+            local.layout.holdings.stretches(at..end).for_each(|stretch| fills.push(stretch));
         }
         at = end;
     }
@@ -100,9 +100,9 @@ pub(crate) fn assemble(
 impl Moves {
     /// From the set as it was to the set as it will be.
     pub fn between(old: &LocalSet, renewed: &LocalSet, from: &[(u64, u64)], to: &[(u64, u64)]) -> Self {
-        let old_places = old.holdings.places(0..old.holdings.len());
+        let old_places = old.layout.holdings.places(0..old.layout.holdings.len());
         let old_places = (0..old_places.len()).map(|ordinal| old_places.get(ordinal));
-        Self { to: shared_out(to, old_places), from: shared_out(from, renewed.holdings.owned_places()) }
+        Self { to: shared_out(to, old_places), from: shared_out(from, renewed.layout.holdings.owned_places()) }
     }
 }
 
@@ -123,13 +123,13 @@ fn shared_out(counts: &[(u64, u64)], mut places: impl Iterator<Item = usize>) ->
 
 /// Bytes of all rows of one point.
 fn point_bytes(local: &LocalSet) -> usize {
-    local.variables.iter().map(|variable| variable.row_bytes()).sum::<usize>() * local.window.rows()
+    local.layout.variables.iter().map(|variable| variable.row_bytes()).sum::<usize>() * local.window.rows()
 }
 
 /// The rows of the points at `places`: variable by variable, row by row.
 pub(crate) fn pack(local: &LocalSet, places: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(point_bytes(local) * places.len());
-    for (index, variable) in local.variables.iter().enumerate() {
+    for (index, variable) in local.layout.variables.iter().enumerate() {
         let value_bytes = variable.row_bytes();
         for row in 0..local.window.rows() {
             let values = local.window.values(index, row, 1);
@@ -147,8 +147,8 @@ pub(crate) fn unpack(local: &mut LocalSet, places: &[u32], mut bytes: &[u8]) -> 
     if bytes.len() != point_bytes(local) * places.len() {
         return Err(Damaged);
     }
-    for index in 0..local.variables.len() {
-        let value_bytes = local.variables[index].row_bytes();
+    for index in 0..local.layout.variables.len() {
+        let value_bytes = local.layout.variables[index].row_bytes();
         for row in 0..local.window.rows() {
             let values = local.window.values_mut(index, row);
             for &place in places {

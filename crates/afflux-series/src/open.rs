@@ -87,7 +87,7 @@ impl SeriesBuilder {
         });
         let (mut bytes, mut pieces) = (0, 0);
         for local in opened.iter().flat_map(|(_, sets)| sets) {
-            let (more_bytes, more_pieces) = local.pieces();
+            let (more_bytes, more_pieces) = local.layout.pieces();
             bytes += more_bytes;
             pieces += more_pieces;
         }

@@ -187,8 +187,8 @@ impl SeriesWriter {
         let received = comm.sparse_exchange(&slices(&messages))?;
         let room = make_room(local, map.roster, &map.asked, &received);
         let pieces = self.sets.iter().enumerate().map(|(index, other)| match &room {
-            Ok((renewed, _)) if index == set.0 => renewed.pieces(),
-            _ => other.pieces(),
+            Ok((renewed, _)) if index == set.0 => renewed.layout.pieces(),
+            _ => other.layout.pieces(),
         });
         let (bytes, pieces) = pieces.fold((0, 0), |sum, (bytes, pieces)| (sum.0 + bytes, sum.1 + pieces));
         let mut totals = [Reduce::sum(bytes), Reduce::sum(pieces), Reduce::max(pieces)];

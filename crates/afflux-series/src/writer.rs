@@ -105,7 +105,7 @@ impl SeriesWriter {
             return Ok(Appended::NotDue);
         }
         let local = &mut self.sets[set.0];
-        check_row(local, local.holdings.roster.len(), row)?;
+        check_row(local, local.layout.holdings.roster.len(), row)?;
         begin_row(local, step, time)?;
         for (variable, &values) in row.iter().enumerate() {
             local.window.put(variable, 0, values);
@@ -128,8 +128,8 @@ impl SeriesWriter {
             return Ok(Appended::NotDue);
         }
         let local = &mut self.sets[set.0];
-        let count = local.holdings.roster.patches.len();
-        let Some(points) = local.holdings.roster.patches.get(patch).cloned() else {
+        let count = local.layout.holdings.roster.patches.len();
+        let Some(points) = local.layout.holdings.roster.patches.get(patch).cloned() else {
             return Err(AppendError::Unknown { what: "patch", index: patch, count });
         };
         check_row(local, points.len(), row)?;
@@ -144,7 +144,7 @@ impl SeriesWriter {
         }
         local.missing_count -= 1;
         for (variable, &values) in row.iter().enumerate() {
-            let first_column = points.start * local.variables[variable].values();
+            let first_column = points.start * local.layout.variables[variable].values();
             local.window.put(variable, first_column, values);
         }
         if local.missing_count == 0 {
@@ -231,14 +231,14 @@ impl SeriesWriter {
 
 /// Checks a row (or a patch's part of one) against the set's variables.
 fn check_row(local: &LocalSet, points: usize, row: &[Values<'_>]) -> Result<(), AppendError> {
-    if row.len() != local.variables.len() {
+    if row.len() != local.layout.variables.len() {
         return Err(AppendError::VariableCount {
             set: local.name.clone(),
-            expected: local.variables.len(),
+            expected: local.layout.variables.len(),
             found: row.len(),
         });
     }
-    for (variable, values) in local.variables.iter().zip(row) {
+    for (variable, values) in local.layout.variables.iter().zip(row) {
         if values.element() != variable.element {
             return Err(AppendError::Type {
                 variable: variable.name.clone(),
