@@ -11,8 +11,9 @@ use std::sync::Arc;
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
 use afflux_plan::{
-    AccessSummary, AggregatorLayout, ByteRange, Explanation, Extents, FileDomains, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, choose_method,
+    AccessSummary, AggregatorLayout, ByteRange, Explanation, Extents, FileDomains, FileTraits,
+    INDEPENDENT_READ_PIECE_BYTES_MIN, INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, PartitionMethod,
+    choose_method,
 };
 use afflux_storage::StorageFile;
 
@@ -209,7 +210,7 @@ impl CollectiveFile {
             if outcome.is_ok() && !decision.abandoned {
                 let explanation = &decision.explanation;
                 outcome = match (&explanation.domains, explanation.access) {
-                    (Some(domains), Some(access)) => {
+                    (Some((domains, _)), Some(access)) => {
                         let (comm, file) = (&*self.comm, &*self.file);
                         let engine = Engine { comm, file, layout: &self.layout, domains };
                         carry_out(Chosen::TwoPhase { engine: &engine, access }, &mut work)?
@@ -255,7 +256,8 @@ impl CollectiveFile {
         let mut domains = None;
         if method.0 == Method::TwoPhase {
             let count = self.layout.count();
-            let partition = Partition::choose(access.range, count, self.hints.striping_unit_bytes);
+            let traits = FileTraits { stripe_bytes: self.hints.striping_unit_bytes, ..FileTraits::default() };
+            let (partition, reason) = Partition::choose(access.range, count, PartitionMethod::Automatic, &traits);
             let mut round_bytes = self.hints.collective_buffer_bytes;
             if survey.gapped_ranks > 0 {
                 // A rank that reads into gapped memory keeps what comes from all aggregators in one round beside it.
@@ -266,7 +268,7 @@ impl CollectiveFile {
             if candidate.round_count() > dense_rounds.saturating_mul(SPARSE_ROUNDS_MAX) {
                 method = (Method::Independent, "the access is too sparse for bounded rounds");
             } else {
-                domains = Some(candidate);
+                domains = Some((candidate, reason));
             }
         }
         Ok(Decision { explanation: explain(method, Some(access), domains), abandoned: survey.failed_ranks > 0 })

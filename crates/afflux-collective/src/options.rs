@@ -80,8 +80,9 @@ pub struct Work {
     pub message_bytes: u64,
     /// Bytes of requests sent to other ranks.
     pub description_bytes: u64,
-    /// Pieces that this rank, as an aggregator, merged.
-    pub merged_pieces: u64,
+    /// Steps of this rank's merging of requests, as an aggregator: pieces looked at one by one, and entries of regular
+    /// patterns, however many pieces those have.
+    pub merge_steps: u64,
     /// Rounds of the exchange.
     pub rounds: u64,
     /// Largest size of this rank's collective buffers, in bytes; at most twice `cb_buffer_size`.

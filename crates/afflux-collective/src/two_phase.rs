@@ -20,7 +20,7 @@ mod write;
 use std::time::Instant;
 
 use afflux_comm::Communicator;
-use afflux_plan::{AggregatorLayout, ByteRange, Extents, FileDomains, Rank, Send, plan_sends, wire};
+use afflux_plan::{AggregatorIndex, AggregatorLayout, ByteRange, Extents, FileDomains, Rank, Send, plan_sends, wire};
 use afflux_storage::StorageFile;
 
 use crate::transfer::nanoseconds;
@@ -67,7 +67,13 @@ impl Engine<'_> {
 
     /// The part of this rank's own domain that it takes in a round; empty where it does not aggregate.
     fn window(&self, round: u64) -> ByteRange {
-        self.layout.index_of(self.rank()).map_or(ByteRange::default(), |index| self.domains.window(index, round))
+        self.layout.index_of(self.rank()).map_or(ByteRange::default(), |index| self.window_of(index, round))
+    }
+
+    /// The part of an aggregator's domain, which lies in one piece, that it takes in a round.
+    fn window_of(&self, aggregator: AggregatorIndex, round: u64) -> ByteRange {
+        assert!(self.domains.is_contiguous(), "cyclic domains are not carried out yet");
+        self.domains.blocks(aggregator, round).next().map_or(ByteRange::default(), |block| block.range)
     }
 
     /// Collective: step 1.

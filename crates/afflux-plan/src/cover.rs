@@ -3,21 +3,25 @@
 //! MPI leaves overlapping writes of one collective call undefined. Here they are an error, found before anything in the
 //! domain is written and reported in the same words whatever the timing: the lowest offset claimed twice, and by whom.
 //! For reads an overlap is welcome: the bytes are read once.
+//!
+//! Runs of several ranks that interlock regularly are merged by arithmetic, whatever the number of their pieces ([`cells`]);
+//! only where strides differ pieces are merged one by one ([`pieces`]).
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+mod cells;
+mod joined;
+mod pieces;
 
-use crate::{Extents, Rank};
+use crate::{Extents, Rank, Run};
+use joined::Joined;
 
 /// Two ranks claim the same byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap {
     /// The lowest offset claimed twice.
     pub offset: u64,
-    /// Whose piece begins earlier (at the same offset: the lower rank).
+    /// One that claims it.
     pub first: Rank,
-    /// Whose piece begins in it.
+    /// Another.
     pub second: Rank,
 }
 
@@ -28,67 +32,44 @@ pub struct Coverage {
     pub covered: Extents,
     /// The first overlap, if any.
     pub overlap: Option<Overlap>,
-    /// Pieces looked at: a count of work, for tests and reports.
-    pub piece_count: u64,
+    /// Steps of the merge: pieces looked at one by one, and entries of regular patterns. A count of work, for tests and
+    /// reports.
+    pub step_count: u64,
 }
 
-/// Merges the requests of the ranks named, in time proportional to the pieces times the logarithm of the number of ranks.
+/// A run and whose it is.
+type Owned = (Run, Rank);
+
+/// Merges the requests of the ranks named. Time and memory follow the runs, and the pieces only where runs of different strides
+/// interleave.
 #[must_use]
 pub fn cover(requests: &[(Rank, &Extents)]) -> Coverage {
-    let mut iterators: Vec<_> = requests.iter().map(|(_, extents)| extents.pieces()).collect();
-    let mut heads: BinaryHeap<Reverse<(u64, Rank, usize, u64)>> = BinaryHeap::with_capacity(requests.len());
-    for (at, (iterator, (rank, _))) in iterators.iter_mut().zip(requests).enumerate() {
-        heads.extend(iterator.next().map(|(offset, length)| Reverse((offset, *rank, at, length))));
-    }
-    let mut union = Union::default();
-    while let Some(mut head) = heads.peek_mut() {
-        let Reverse((offset, rank, at, length)) = *head;
-        match iterators[at].next() {
-            Some((next_offset, next_length)) => *head = Reverse((next_offset, rank, at, next_length)),
-            None => {
-                PeekMut::pop(head);
-            }
+    let mut runs: Vec<Owned> =
+        requests.iter().flat_map(|(rank, extents)| extents.runs().iter().map(|run| (*run, *rank))).collect();
+    // Each request is ascending already, which the sort makes use of.
+    runs.sort_by_key(|(run, rank)| (run.offset, *rank));
+    let mut union = Joined::default();
+    let mut rest = runs.as_slice();
+    while !rest.is_empty() {
+        let (cluster, behind) = rest.split_at(cluster_length(rest));
+        rest = behind;
+        match cluster {
+            [(run, rank)] => union.add_run(*run, *rank),
+            _ if !cells::merge(cluster, &mut union) => pieces::merge(cluster, &mut union),
+            _ => {}
         }
-        union.add(offset, length, rank);
     }
     union.finish()
 }
 
-/// The union so far: what is finished, and the last covered stretch, which may still grow.
-#[derive(Default)]
-struct Union {
-    covered: Extents,
-    open: Option<(u64, u64, Rank)>,
-    overlap: Option<Overlap>,
-    piece_count: u64,
-}
-
-impl Union {
-    /// Adds the piece with the lowest offset of those left.
-    fn add(&mut self, offset: u64, length: u64, rank: Rank) {
-        self.piece_count += 1;
-        let end = offset + length;
-        match &mut self.open {
-            Some((_, open_end, last)) if offset <= *open_end => {
-                if offset < *open_end && self.overlap.is_none() {
-                    self.overlap = Some(Overlap { offset, first: *last, second: rank });
-                }
-                if end > *open_end {
-                    (*open_end, *last) = (end, rank);
-                }
-            }
-            open => {
-                if let Some((start, open_end, _)) = open.replace((offset, end, rank)) {
-                    self.covered.push(start, open_end - start);
-                }
-            }
+/// How many runs at the front of `runs` (ascending by offset, at least one) belong together because their spans overlap.
+fn cluster_length(runs: &[Owned]) -> usize {
+    let mut end = 0;
+    for (at, (run, _)) in runs.iter().enumerate() {
+        if at > 0 && run.offset >= end {
+            return at;
         }
+        end = end.max(run.end());
     }
-
-    fn finish(mut self) -> Coverage {
-        if let Some((start, end, _)) = self.open {
-            self.covered.push(start, end - start);
-        }
-        Coverage { covered: self.covered, overlap: self.overlap, piece_count: self.piece_count }
-    }
+    runs.len()
 }

@@ -73,8 +73,8 @@ pub struct Explanation {
     pub method: (Method, &'static str),
     /// What all ranks access together, where the ranks asked one another.
     pub access: Option<AccessSummary>,
-    /// The domains of a two-phase access.
-    pub domains: Option<FileDomains>,
+    /// The domains of a two-phase access, and the reason for their partition.
+    pub domains: Option<(FileDomains, &'static str)>,
     /// Aggregators, and the reason for their number.
     pub aggregators: (usize, &'static str),
 }
@@ -85,7 +85,7 @@ impl Explanation {
     pub fn new(
         method: (Method, &'static str),
         access: Option<AccessSummary>,
-        domains: Option<FileDomains>,
+        domains: Option<(FileDomains, &'static str)>,
         layout: &AggregatorLayout,
     ) -> Self {
         Self { method, access, domains, aggregators: (layout.count(), layout.reason()) }
@@ -100,12 +100,17 @@ impl fmt::Display for Explanation {
             writeln!(f, "payload      {} bytes in {} pieces", access.bytes, access.piece_count)?;
             writeln!(f, "active ranks {}", access.active_ranks)?;
         }
-        if let Some(domains) = &self.domains {
-            let lengths = || (0..domains.aggregator_count()).map(|at| domains.domain(AggregatorIndex(at)).bytes());
+        if let Some((domains, reason)) = &self.domains {
+            let lengths = || (0..domains.aggregator_count()).map(|at| domains.domain_bytes(AggregatorIndex(at)));
             let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
             writeln!(f, "aggregators  {} ({})", self.aggregators.0, self.aggregators.1)?;
-            writeln!(f, "file domains {}, {shortest} to {longest} bytes", domains.partition())?;
-            writeln!(f, "rounds       {}", domains.round_count())?;
+            writeln!(f, "file domains {} ({reason}), {shortest} to {longest} bytes", domains.partition())?;
+            writeln!(
+                f,
+                "rounds       {}, windows of up to {} bytes",
+                domains.round_count(),
+                domains.window_bytes_max()
+            )?;
         }
         Ok(())
     }

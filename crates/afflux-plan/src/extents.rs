@@ -50,6 +50,33 @@ impl Run {
         }
         whole * self.length + (distance % self.stride).min(self.length)
     }
+    /// The part that lies in `range`, as at most three runs, ascending: a piece that the start of the range cuts, what is
+    /// regular, a piece that the end cuts.
+    #[must_use]
+    pub fn parts_in(&self, range: ByteRange) -> [Option<Self>; 3] {
+        let mut parts = [None; 3];
+        let (mut from, mut to) = self.pieces_in(range);
+        if from == to || range.is_empty() {
+            return parts;
+        }
+        let head = self.piece(from);
+        if head < range.start {
+            let length = (head + self.length).min(range.end) - range.start;
+            parts[0] = Some(Self::contiguous(range.start, length));
+            from += 1;
+        }
+        if from < to && self.piece(to - 1) + self.length > range.end {
+            to -= 1;
+            parts[2] = Some(Self::contiguous(self.piece(to), range.end - self.piece(to)));
+        }
+        if from < to {
+            let count = to - from;
+            let stride = if count == 1 { self.length } else { self.stride };
+            parts[1] = Some(Self { offset: self.piece(from), length: self.length, stride, count });
+        }
+        parts
+    }
+
     /// The numbers of the pieces that have a byte in `range`, half-open.
     fn pieces_in(&self, range: ByteRange) -> (u64, u64) {
         let from = match range.start.checked_sub(self.offset) {
@@ -143,28 +170,7 @@ impl Extents {
         let mut part = Self::new();
         let first = self.runs.partition_point(|run| run.end() <= range.start);
         for run in self.runs[first..].iter().take_while(|run| run.offset < range.end) {
-            let (mut from, mut to) = run.pieces_in(range);
-            if from == to {
-                continue;
-            }
-            // The outermost pieces may be cut; what lies between them is regular.
-            let head = run.piece(from);
-            if head < range.start {
-                part.push(range.start, (head + run.length).min(range.end) - range.start);
-                from += 1;
-            }
-            let tail = (from < to).then(|| run.piece(to - 1)).filter(|tail| tail + run.length > range.end);
-            if tail.is_some() {
-                to -= 1;
-            }
-            if from < to {
-                let count = to - from;
-                let stride = if count == 1 { run.length } else { run.stride };
-                part.push_run(Run { offset: run.piece(from), length: run.length, stride, count });
-            }
-            if let Some(tail) = tail {
-                part.push(tail, range.end - tail);
-            }
+            run.parts_in(range).into_iter().flatten().for_each(|run| part.push_run(run));
         }
         part
     }
@@ -233,8 +239,33 @@ impl<'a> PayloadIndex<'a> {
         }
     }
 
-    /// The payload that lies in `range` of the file. Because extents ascend it is one range of the payload, so that what
-    /// an aggregator gets in a round is never packed, only pointed to.
+    /// Payload bytes in `range` of the file.
+    #[must_use]
+    pub fn bytes_in(&self, range: ByteRange) -> u64 {
+        self.payload_in(range).bytes()
+    }
+
+    /// Calls `take(payload, run)` for the runs of the part in `range`, ascending: the pieces of `run` lie one behind another
+    /// from `payload` on in the payload. Nothing is expanded and nothing allocated.
+    pub fn runs_in(&self, range: ByteRange, mut take: impl FnMut(u64, Run)) {
+        let runs = &self.extents.runs;
+        let first = runs.partition_point(|run| run.end() <= range.start);
+        for (at, run) in runs.iter().enumerate().skip(first).take_while(|(_, run)| run.offset < range.end) {
+            let mut payload = self.before[at] + run.bytes_before(range.start);
+            for part in run.parts_in(range).into_iter().flatten() {
+                take(payload, part);
+                payload += part.bytes();
+            }
+        }
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn extents(&self) -> &'a Extents {
+        self.extents
+    }
+
+    /// The payload that lies in `range` of the file. Because extents ascend it is one range of the payload.
     #[must_use]
     pub fn payload_in(&self, range: ByteRange) -> ByteRange {
         ByteRange::new(self.bytes_before(range.start), self.bytes_before(range.end))

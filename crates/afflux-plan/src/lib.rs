@@ -7,6 +7,7 @@
 //! [`plan_sends`] cuts a rank's extents; [`wire`] carries the descriptions; on an aggregator [`cover`] joins them.
 #![forbid(unsafe_code)]
 
+mod choice;
 mod cover;
 mod decide;
 mod domains;
@@ -16,12 +17,13 @@ mod range;
 mod sends;
 pub mod wire;
 
+pub use choice::{FileTraits, Locks, PartitionMethod};
 pub use cover::{Coverage, Overlap, cover};
 pub use decide::{
     AccessSummary, Explanation, INDEPENDENT_READ_PIECE_BYTES_MIN, INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method,
     choose_method,
 };
-pub use domains::{FileDomains, Partition};
+pub use domains::{Block, FileDomains, Partition};
 pub use extents::{Extents, PayloadIndex, Run};
 pub use layout::AggregatorLayout;
 pub use range::{AggregatorIndex, ByteRange, Rank};

@@ -1,22 +1,24 @@
-//! What a rank sends: from its own extents alone, which aggregators it deals with and what it tells each of them.
+//! What a rank tells the aggregators: from its own extents alone, whom it deals with and what it says to each of them.
 //!
-//! Invariants: the descriptions of all sends together are the rank's extents; their payloads follow one another and
-//! together are its payload.
+//! A description is the part of the rank's extents from the first byte of the domain to the last. Where a domain is one
+//! piece of the file that is exactly the rank's part of it. Where domains are cyclic, a strided run goes whole to every aggregator
+//! that may have bytes of it, and the aggregator takes from it, by the same arithmetic as the sender, what lies in its
+//! stripes: a run is a dozen bytes, its parts in every stripe would be many.
+//!
+//! Invariants: every byte of the extents is described to its owner; both sides find the same bytes in every block.
 
-use crate::{AggregatorIndex, ByteRange, Extents, FileDomains, PayloadIndex};
+use crate::{AggregatorIndex, ByteRange, Extents, FileDomains, Run};
 
-/// One rank's dealings with one aggregator, over all rounds.
+/// What one rank tells one aggregator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Send {
-    /// With whom.
+    /// Whom.
     pub aggregator: AggregatorIndex,
-    /// The rank's extents in that domain.
+    /// The rank's extents as far as they concern it; not empty.
     pub extents: Extents,
-    /// Their place in the rank's payload.
-    pub payload: ByteRange,
 }
 
-/// Cuts a rank's extents at the borders of the domains; ascending by aggregator, none empty.
+/// The descriptions that a rank sends, ascending by aggregator.
 ///
 /// # Panics
 /// If the extents leave the range of the domains.
@@ -25,13 +27,35 @@ pub fn plan_sends(extents: &Extents, domains: &FileDomains) -> Vec<Send> {
     let Some((start, end)) = extents.span() else { return Vec::new() };
     let range = domains.range();
     assert!(range.start <= start && end <= range.end, "extents [{start}, {end}) leave the accessed range {range}");
-    let index = PayloadIndex::new(extents);
-    (domains.owner(start).0..=domains.owner(end - 1).0)
-        .map(AggregatorIndex)
-        .filter_map(|aggregator| {
-            let domain = domains.domain(aggregator);
-            let payload = index.payload_in(domain);
-            (!payload.is_empty()).then(|| Send { aggregator, extents: extents.clip(domain), payload })
-        })
-        .collect()
+    if domains.is_contiguous() {
+        let described = |aggregator| {
+            let extents = extents.clip(domains.hull(aggregator));
+            (!extents.is_empty()).then_some(Send { aggregator, extents })
+        };
+        return domains.owners_in(ByteRange::new(start, end)).filter_map(described).collect();
+    }
+    let mut parts: Vec<Extents> = vec![Extents::new(); domains.aggregator_count()];
+    for run in extents.runs() {
+        describe(*run, domains, &mut parts);
+    }
+    let described = (0..).map(AggregatorIndex).zip(parts).map(|(aggregator, extents)| Send { aggregator, extents });
+    described.filter(|send| !send.extents.is_empty()).collect()
+}
+
+/// Adds `run` to the descriptions of those who may have bytes of it; cyclic domains.
+fn describe(run: Run, domains: &FileDomains, parts: &mut [Extents]) {
+    let stripe_bytes = domains.partition().stripe_bytes().map_or(u64::MAX, std::num::NonZeroU64::get);
+    if run.count > 1 && run.stride > stripe_bytes {
+        // At most one piece a stripe: each is a stripe's worth of file away from the next, and has owners of its own.
+        for piece in 0..run.count {
+            describe(Run::contiguous(run.offset + piece * run.stride, run.length), domains, parts);
+        }
+        return;
+    }
+    for owner in domains.owners_in(ByteRange::new(run.offset, run.end())) {
+        let part = &mut parts[owner.0];
+        if part.span().is_none_or(|(_, end)| end < run.end()) {
+            part.push_run(run);
+        }
+    }
 }

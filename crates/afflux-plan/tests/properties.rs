@@ -3,7 +3,8 @@
 use std::num::NonZeroU64;
 
 use afflux_plan::{
-    AggregatorIndex, ByteRange, Extents, FileDomains, Partition, PayloadIndex, Rank, Run, cover, plan_sends, wire,
+    AggregatorIndex, ByteRange, Coverage, Extents, FileDomains, Partition, PayloadIndex, Rank, Run, cover, plan_sends,
+    wire,
 };
 use proptest::prelude::*;
 
@@ -26,7 +27,12 @@ fn extents() -> impl Strategy<Value = Extents> {
 fn partition() -> impl Strategy<Value = Partition> {
     prop_oneof![
         Just(Partition::Even),
-        (1_u64..64).prop_map(|unit| Partition::Aligned { unit_bytes: NonZeroU64::new(unit).unwrap() })
+        (1_u64..64).prop_map(|unit| Partition::Aligned { unit_bytes: NonZeroU64::new(unit).unwrap() }),
+        (1_u64..64).prop_map(|unit| Partition::StaticCyclic { stripe_bytes: NonZeroU64::new(unit).unwrap() }),
+        (1_u64..64, 1_u64..12).prop_map(|(unit, count)| Partition::GroupCyclic {
+            stripe_bytes: NonZeroU64::new(unit).unwrap(),
+            stripe_count: NonZeroU64::new(count).unwrap(),
+        }),
     ]
 }
 
@@ -44,6 +50,26 @@ fn check_invariants(extents: &Extents) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(extents.bytes(), extents.runs().iter().map(Run::bytes).sum::<u64>());
     prop_assert_eq!(extents.piece_count(), extents.pieces().count() as u64);
+    Ok(())
+}
+
+/// The union, its lowest overlap and the ranks named in it, against the bytes one by one.
+fn check_coverage(requests: &[(Rank, &Extents)], coverage: &Coverage) -> Result<(), TestCaseError> {
+    check_invariants(&coverage.covered)?;
+    let mut all: Vec<u64> = requests.iter().flat_map(|(_, extents)| bytes_of(extents)).collect();
+    all.sort_unstable();
+    let twice = all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
+    all.dedup();
+    prop_assert_eq!(bytes_of(&coverage.covered), all);
+    prop_assert_eq!(coverage.overlap.map(|overlap| overlap.offset), twice);
+    if let Some(overlap) = coverage.overlap {
+        for rank in [overlap.first, overlap.second] {
+            prop_assert!(bytes_of(requests[rank.0].1).contains(&overlap.offset), "{:?} does not claim it", rank);
+        }
+        prop_assert_ne!(overlap.first, overlap.second);
+    }
+    let pieces: Vec<(u64, u64)> = coverage.covered.pieces().collect();
+    prop_assert!(pieces.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "touching pieces are one");
     Ok(())
 }
 
@@ -82,86 +108,123 @@ proptest! {
 
     #[test]
     fn domains_and_windows_partition_the_range(
-        start in 0_u64..10_000, bytes in 0_u64..5_000, count in 1_usize..40, partition in partition(), round in 1_u64..700,
+        start in 0_u64..10_000, bytes in 0_u64..2_000, count in 1_usize..40, partition in partition(), round in 1_u64..700,
     ) {
         let range = ByteRange::new(start, start + bytes);
         let domains = FileDomains::new(range, count, partition, NonZeroU64::new(round).unwrap());
-        let mut end = range.start;
+        prop_assert!(domains.window_bytes_max() <= round.max(1));
+        let mut owners = vec![None; usize::try_from(bytes).unwrap()];
         for aggregator in (0..count).map(AggregatorIndex) {
-            let domain = domains.domain(aggregator);
-            prop_assert_eq!(domain.start, end);
+            let hull = domains.hull(aggregator);
+            let (mut low, mut high, mut sum) = (u64::MAX, 0, 0);
             for number in 0..domains.round_count() {
-                let window = domains.window(aggregator, number);
-                prop_assert!(window.bytes() <= round);
-                prop_assert_eq!(window.start, end);
-                end = window.end;
-            }
-            prop_assert_eq!(domain.end, end);
-            prop_assert!(domains.window(aggregator, domains.round_count()).is_empty());
-            for offset in [domain.start, domain.end.saturating_sub(1)] {
-                if domain.contains(offset) {
-                    prop_assert_eq!(domains.owner(offset), aggregator);
+                let mut buffer_end = 0;
+                for block in domains.blocks(aggregator, number) {
+                    prop_assert!(!block.range.is_empty() && range.start <= block.range.start && block.range.end <= range.end);
+                    prop_assert!(block.at >= buffer_end, "blocks lie one behind another");
+                    buffer_end = block.at + block.range.bytes();
+                    prop_assert!(buffer_end <= domains.window_bytes_max());
+                    (low, high, sum) = (low.min(block.range.start), high.max(block.range.end), sum + block.range.bytes());
+                    for offset in block.range.start..block.range.end {
+                        let slot = &mut owners[usize::try_from(offset - start).unwrap()];
+                        prop_assert_eq!(slot.replace(aggregator), None, "byte {} has two owners", offset);
+                        prop_assert_eq!(domains.owner(offset), aggregator);
+                    }
                 }
             }
-            if let Partition::Aligned { unit_bytes } = partition {
-                prop_assert!(domain.end.is_multiple_of(unit_bytes.get()) || domain.end == range.end || domain.end == range.start);
-            } else {
-                let even = bytes / count as u64;
-                prop_assert!(domain.bytes() == even || domain.bytes() == even + 1);
+            prop_assert_eq!(domains.domain_bytes(aggregator), sum);
+            if sum > 0 {
+                prop_assert!(hull.start <= low && high <= hull.end);
+            }
+            prop_assert_eq!(domains.blocks(aggregator, domains.round_count()).count(), 0);
+            match partition {
+                Partition::Aligned { unit_bytes } => {
+                    prop_assert!(hull.end.is_multiple_of(unit_bytes.get()) || hull.end == range.end || hull.end == range.start);
+                    prop_assert_eq!(hull.bytes(), sum);
+                }
+                Partition::Even => {
+                    let even = bytes / count as u64;
+                    prop_assert!(sum == even || sum == even + 1);
+                }
+                _ => {}
             }
         }
-        prop_assert_eq!(end, range.end);
+        prop_assert!(owners.iter().all(Option::is_some), "every byte has an owner");
     }
 
     #[test]
-    fn every_byte_goes_to_its_owner_exactly_once(
+    fn the_owners_of_a_range_are_found_without_looking_at_each_byte(
+        start in 0_u64..3_000, bytes in 1_u64..3_000, count in 1_usize..20, partition in partition(), a in 0_u64..3_000, b in 0_u64..3_000,
+    ) {
+        let range = ByteRange::new(start, start + bytes);
+        let domains = FileDomains::new(range, count, partition, NonZeroU64::MIN);
+        let inner = ByteRange::new(start + a.min(b) % bytes, start + (a.max(b) % bytes).max(a.min(b) % bytes));
+        let mut found = vec![false; count];
+        domains.owners_in(inner).for_each(|owner| found[owner.0] = true);
+        for offset in inner.start..inner.end {
+            prop_assert!(found[domains.owner(offset).0], "the owner of {} is missing", offset);
+        }
+    }
+
+    #[test]
+    fn every_byte_is_described_to_its_owner_and_both_sides_find_it(
         extents in extents(), count in 1_usize..9, partition in partition(), round in 1_u64..200,
     ) {
         let (start, end) = extents.span().unwrap_or((0, 0));
         let domains = FileDomains::new(ByteRange::new(start, end), count, partition, NonZeroU64::new(round).unwrap());
-        let sends = plan_sends(&extents, &domains);
+        let own = PayloadIndex::new(&extents);
         let mut all = Vec::new();
-        let mut payload_end = 0;
-        for send in &sends {
+        for send in plan_sends(&extents, &domains) {
             check_invariants(&send.extents)?;
-            prop_assert_eq!(send.payload.start, payload_end);
-            prop_assert_eq!(send.payload.bytes(), send.extents.bytes());
-            payload_end = send.payload.end;
-            for offset in bytes_of(&send.extents) {
-                prop_assert_eq!(domains.owner(offset), send.aggregator);
-                all.push(offset);
-            }
-            // Both sides of an exchange find the same length for every round.
-            let (own, described) = (PayloadIndex::new(&extents), PayloadIndex::new(&send.extents));
+            prop_assert!(!send.extents.is_empty());
+            let described = PayloadIndex::new(&send.extents);
             for number in 0..domains.round_count() {
-                let window = domains.window(send.aggregator, number);
-                prop_assert_eq!(own.payload_in(window).bytes(), described.payload_in(window).bytes());
+                for block in domains.blocks(send.aggregator, number) {
+                    prop_assert_eq!(own.bytes_in(block.range), described.bytes_in(block.range));
+                    prop_assert_eq!(extents.clip(block.range), send.extents.clip(block.range));
+                    all.extend(bytes_of(&send.extents.clip(block.range)));
+                }
             }
         }
-        prop_assert_eq!(payload_end, extents.bytes());
+        all.sort_unstable();
         prop_assert_eq!(all, bytes_of(&extents));
+    }
+
+    #[test]
+    fn the_runs_in_a_range_are_the_clip_with_its_place_in_the_payload(extents in extents(), a in 0_u64..900, b in 0_u64..900) {
+        let range = ByteRange::new(a.min(b), a.max(b));
+        let index = PayloadIndex::new(&extents);
+        let mut payload = index.payload_in(range).start;
+        let mut part = Extents::new();
+        index.runs_in(range, |at, run| {
+            assert_eq!(at, payload);
+            payload += run.bytes();
+            part.push_run(run);
+        });
+        prop_assert_eq!(payload, index.payload_in(range).end);
+        prop_assert_eq!(part, extents.clip(range));
     }
 
     #[test]
     fn coverage_is_the_union_and_names_the_first_overlap(requests in prop::collection::vec(extents(), 0..5)) {
         let named: Vec<(Rank, &Extents)> = requests.iter().enumerate().map(|(rank, extents)| (Rank(rank), extents)).collect();
-        let coverage = cover(&named);
-        check_invariants(&coverage.covered)?;
-        let mut all: Vec<u64> = requests.iter().flat_map(bytes_of).collect();
-        all.sort_unstable();
-        let twice = all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
-        all.dedup();
-        prop_assert_eq!(bytes_of(&coverage.covered), all);
-        prop_assert_eq!(coverage.overlap.map(|overlap| overlap.offset), twice);
-        if let Some(overlap) = coverage.overlap {
-            for rank in [overlap.first, overlap.second] {
-                prop_assert!(bytes_of(&requests[rank.0]).contains(&overlap.offset));
-            }
-            prop_assert_ne!(overlap.first, overlap.second);
+        check_coverage(&named, &cover(&named))?;
+    }
+
+    #[test]
+    fn regular_and_irregular_requests_are_merged_alike(
+        stride in 2_u64..40, runs in prop::collection::vec((0_u64..80, 1_u64..40, 1_u64..20, 0_usize..5), 1..9),
+    ) {
+        // Runs of one stride at any phase, with any length and number of pieces, so that they touch, cross and overlap.
+        let mut requests = vec![Extents::new(); 5];
+        for (offset, length, count, rank) in runs {
+            let length = length.min(stride - 1);
+            let offset = offset.max(requests[rank].span().map_or(0, |(_, end)| end));
+            let stride = if count == 1 { length } else { stride };
+            requests[rank].push_run(Run { offset, length, stride, count });
         }
-        prop_assert_eq!(coverage.piece_count, requests.iter().map(Extents::piece_count).sum::<u64>());
-        let pieces: Vec<(u64, u64)> = coverage.covered.pieces().collect();
-        prop_assert!(pieces.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "touching pieces are one");
+        let named: Vec<(Rank, &Extents)> = requests.iter().enumerate().map(|(rank, extents)| (Rank(rank), extents)).collect();
+        check_coverage(&named, &cover(&named))?;
     }
 
     #[test]
@@ -249,7 +312,7 @@ fn work_is_linear_in_the_pieces() {
             .collect();
         let named: Vec<(Rank, &Extents)> =
             requests.iter().enumerate().map(|(rank, extents)| (Rank(rank), extents)).collect();
-        assert_eq!(cover(&named).piece_count, 4 * pieces);
+        assert_eq!(cover(&named).step_count, 4 * pieces);
         let mut bytes = Vec::new();
         wire::encode(&requests[0], &mut bytes);
         assert!(bytes.len() as u64 <= 6 * pieces, "{} bytes for {pieces} pieces", bytes.len());

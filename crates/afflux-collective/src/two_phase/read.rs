@@ -30,7 +30,7 @@ pub(crate) fn read(
     let named: Vec<_> = requests.received.iter().map(|(rank, extents)| (*rank, extents)).collect();
     let coverage = cover(&named);
     let own = PayloadIndex::new(extents);
-    work.merged_pieces += coverage.piece_count;
+    work.merge_steps += coverage.step_count;
     work.exchange_nanoseconds += nanoseconds(begin);
     let mut outcome = Ok(());
     for round in 0..engine.domains.round_count() {
@@ -95,7 +95,7 @@ fn exchange(
 
     let (mut sources, mut ranges): (Vec<usize>, Vec<ByteRange>) = (Vec::new(), Vec::new());
     for send in &requests.asked {
-        let range = own.payload_in(engine.domains.window(send.aggregator, round));
+        let range = own.payload_in(engine.window_of(send.aggregator, round));
         if !range.is_empty() {
             sources.push(engine.layout.rank(send.aggregator).0);
             ranges.push(range);

@@ -40,7 +40,7 @@ pub(crate) fn write(
     let coverage = cover(&named);
     let own = PayloadIndex::new(extents);
     let indices: Vec<PayloadIndex<'_>> = named.iter().map(|(_, extents)| PayloadIndex::new(extents)).collect();
-    work.merged_pieces += coverage.piece_count;
+    work.merge_steps += coverage.step_count;
     work.exchange_nanoseconds += nanoseconds(begin);
     let mut outcome = coverage.overlap.map_or(Ok(()), |overlap| {
         let (first, second) = (overlap.first.0.min(overlap.second.0), overlap.first.0.max(overlap.second.0));
@@ -87,7 +87,7 @@ fn exchange<'b>(
     let mut outgoing: Vec<(usize, Vec<&[u8]>)> = Vec::new();
     for send in &requests.asked {
         let to = engine.layout.rank(send.aggregator);
-        let range = own.payload_in(engine.domains.window(send.aggregator, round));
+        let range = own.payload_in(engine.window_of(send.aggregator, round));
         if to != me && !range.is_empty() {
             work.messages += 1;
             work.message_bytes += range.bytes();
