@@ -1,6 +1,6 @@
 //! One rank without threads or MPI.
 
-use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check};
+use crate::{CommError, Communicator, NodeMap, NodeMemory, PendingReduce, Received, Reduce, check};
 
 /// The communicator of a rank that is alone: every call returns at once, on the calling thread.
 #[derive(Debug, Clone)]
@@ -102,6 +102,10 @@ impl Communicator for SelfCommunicator {
 
     fn split(&self, color: Option<u32>, _key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
         Ok(color.map(|_| Box::new(self.clone()) as Box<dyn Communicator>))
+    }
+
+    fn node_memory(&self, bytes: usize) -> Result<Option<NodeMemory>, CommError> {
+        Ok(NodeMemory::of_process(bytes))
     }
 
     fn nodes(&self) -> &NodeMap {

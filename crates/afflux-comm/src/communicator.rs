@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::CommError;
+use crate::{CommError, NodeMemory};
 
 /// How one element of a reduction combines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +177,16 @@ pub trait Communicator {
 
     /// Collective: one communicator for each colour, ranks ordered by `key`, then by rank here; `None` joins none.
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError>;
+
+    /// Collective: memory of `bytes`, all zeros, that every rank sees, where all ranks of the communicator share a node and
+    /// their system lets them; else `None`, on all ranks alike. `bytes` is the same on all ranks.
+    ///
+    /// # Errors
+    /// Those of a collective call.
+    fn node_memory(&self, bytes: usize) -> Result<Option<NodeMemory>, CommError> {
+        let _ = bytes;
+        Ok(None)
+    }
 
     /// Which ranks share a node; worked out once, when the communicator is made.
     fn nodes(&self) -> &NodeMap;

@@ -8,6 +8,7 @@
 
 mod collectives;
 mod groups;
+mod memory;
 mod messages;
 mod mixed;
 mod pending;
@@ -55,6 +56,7 @@ pub fn run_basic(comm: &dyn Communicator) {
     pending::run(comm);
     messages::ring(comm);
     groups::node_map(comm);
+    memory::run(comm);
 }
 
 /// Collective: one broadcast and one exchange of `bytes` (meant for 2 GiB and more) between rank 0 and the last rank.

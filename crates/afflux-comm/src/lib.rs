@@ -40,12 +40,16 @@ mod check;
 mod communicator;
 pub mod conformance;
 mod error;
+mod gate;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod node_memory;
 mod stall;
 pub mod threads;
 
 pub use alone::SelfCommunicator;
 pub use communicator::{Communicator, NodeMap, PendingReduce, Received, Reduce, ReduceOp};
 pub use error::CommError;
+pub use gate::Gate;
+pub use node_memory::NodeMemory;

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mpi::ffi::{self, MPI_Comm, MPI_Request};
 
@@ -16,13 +17,14 @@ use super::environment::Environment;
 use super::errors::ReturnedErrors;
 use super::exchange::{Transfers, null_request};
 use super::handle::Handle;
+use super::node::memory::Memory;
 use super::node::{Gathered, Node};
 use super::pieces::byte;
 use super::poll::{Patience, wait};
 use super::reduction::{MpiReduction, REDUCE_ELEMENTS_MAX, Requests, combined};
 use super::shared::{POISON, RawReduce, Shared};
 use super::{PIECE_BYTES_MAX, check, cores, int, sparse};
-use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check as arguments};
+use crate::{CommError, Communicator, NodeMap, NodeMemory, PendingReduce, Received, Reduce, check as arguments};
 
 /// Messages of `exchange`, `gather` and `scatter`. Pairs match in order, so one tag serves all calls.
 const EXCHANGE_TAG: c_int = 17;
@@ -33,6 +35,9 @@ const SPARSE_TAG: c_int = 18;
 const BROADCAST_HEAD_BYTES: usize = 2_048;
 /// Bytes of the length in it.
 const LENGTH_BYTES: usize = 8;
+
+/// What shared memory begins with: its token, and nothing else up to the page behind.
+const TOKEN_PAGE_BYTES: usize = 4_096;
 
 /// A rank of an MPI job.
 ///
@@ -540,6 +545,16 @@ impl Communicator for MpiCommunicator {
         let mut this = Self::over(handle, members.len(), nodes, patience, Rc::clone(&self.shared));
         this.share_node()?;
         Ok(Some(Box::new(this)))
+    }
+
+    fn node_memory(&self, bytes: usize) -> Result<Option<NodeMemory>, CommError> {
+        if self.nodes.node_count != 1 {
+            return Ok(None);
+        }
+        let wanted = std::env::var("AFFLUX_NODE_MEMORY").as_deref() != Ok("off");
+        let all_gather = |words| self.all_gather_words(words);
+        let memory = Memory::share(TOKEN_PAGE_BYTES + bytes, self.rank, wanted, all_gather)?;
+        Ok(memory.map(|memory| NodeMemory::of_mapping(memory.at(TOKEN_PAGE_BYTES, bytes), bytes, Arc::new(memory))))
     }
 
     fn nodes(&self) -> &NodeMap {

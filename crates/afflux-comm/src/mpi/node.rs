@@ -12,11 +12,10 @@
 //! their calls return, but a library may call a send complete that it has only copied, and the host program has messages
 //! of its own: so a rank that sleeps long wakes now and then and lets MPI look.
 //!
-//! [`memory`] is the mapping, [`gate`] what ranks sleep on, [`turn`] who may write and read when, [`calls`] the collectives.
+//! [`memory`] is the mapping, [`Gate`](crate::Gate) what ranks sleep on, [`turn`] who may write and read when, [`calls`] the collectives.
 
 mod calls;
-mod gate;
-mod memory;
+pub(super) mod memory;
 mod turn;
 
 pub(super) use calls::Gathered;
@@ -31,7 +30,7 @@ use mpi::ffi::{self, MPI_Comm};
 use super::check;
 use super::poll::Patience;
 use crate::CommError;
-use memory::{Memory, Ticket};
+use memory::{Memory, SetupWords};
 use turn::{PHASES, Phase};
 
 /// One slot with its head: room for what the layers above agree on in each flush, and for a few hundred elements of a
@@ -43,9 +42,6 @@ const PHASES_OFFSET: usize = 64;
 const AT_STRIDE_BYTES: usize = 64;
 /// The most ranks for which the lengths of a scatter fit in half a slot.
 const RANKS_MAX: usize = SLOT_BYTES / 2 / size_of::<u64>();
-
-/// Words that ranks exchange to set up the memory.
-pub(super) type SetupWords = [u64; 4];
 
 /// The memory that the ranks of a communicator share.
 #[derive(Debug)]
@@ -72,26 +68,8 @@ impl Node {
         if !(2..=RANKS_MAX).contains(&size) {
             return Ok(None);
         }
-        let bytes = Layout { size }.bytes();
         let wanted = std::env::var("AFFLUX_NODE_COLLECTIVES").as_deref() != Ok("off");
-        let made = if wanted && rank == 0 { Memory::create(bytes) } else { None };
-        let words = made
-            .as_ref()
-            .map_or([0; 4], |(_, ticket)| [ticket.process, ticket.descriptor, ticket.token[0], ticket.token[1]]);
-        let [process, descriptor, high, low] = all_gather(words)?[0];
-        let memory = if rank == 0 {
-            made.map(|(memory, _)| memory)
-        } else if wanted && process != 0 {
-            Memory::open(Ticket { process, descriptor, token: [high, low] }, bytes)
-        } else {
-            None
-        };
-        // Also tells rank 0 that it may close the descriptor.
-        let answers = all_gather([u64::from(memory.is_some()), 0, 0, 0])?;
-        let Some(mut memory) = memory.filter(|_| answers.iter().all(|answer| answer[0] == 1)) else {
-            return Ok(None);
-        };
-        memory.close();
+        let Some(memory) = Memory::share(Layout { size }.bytes(), rank, wanted, all_gather)? else { return Ok(None) };
         Ok(Some(Self { memory, comm, rank, size, patience, calls: Cell::new(0) }))
     }
 

@@ -7,7 +7,7 @@ use super::group::Group;
 use super::meeting::{Call, Slot};
 use super::port::Place;
 use super::reduction::ThreadReduction;
-use crate::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, check};
+use crate::{CommError, Communicator, NodeMap, NodeMemory, PendingReduce, Received, Reduce, check};
 
 /// A rank of a group of threads; made by [`super::run`] and by `split` and `duplicate`.
 ///
@@ -254,6 +254,13 @@ impl Communicator for ThreadCommunicator {
         let collect = |slot: &mut Slot| slot.groups[self.rank].take();
         let membership = self.meet(self.next_call("split", 0, 0), deposit, combine, collect)?;
         Ok(self.join(membership))
+    }
+
+    fn node_memory(&self, bytes: usize) -> Result<Option<NodeMemory>, CommError> {
+        let call = self.next_call("node_memory", bytes, 0);
+        let wanted = self.group.nodes.node_count == 1;
+        let combine = |slot: &mut Slot| slot.memory = wanted.then(|| NodeMemory::of_process(bytes)).flatten();
+        self.meet(call, |_| {}, combine, |slot| slot.memory.clone())
     }
 
     fn nodes(&self) -> &NodeMap {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::group::Group;
 use crate::stall::StallWatch;
-use crate::{CommError, Reduce};
+use crate::{CommError, NodeMemory, Reduce};
 
 /// Turns of the spin loop before a rank sleeps, about 20 us: the time that a sleep and a wake-up cost.
 const SPIN_TURNS: u32 = 2_000;
@@ -56,6 +56,8 @@ pub(super) struct Slot {
     pub(super) colors: Vec<Option<(u32, u32)>>,
     /// The new group and the rank in it, indexed by rank.
     pub(super) groups: Vec<Option<(Arc<Group>, usize)>>,
+    /// Memory that all ranks get.
+    pub(super) memory: Option<NodeMemory>,
 }
 
 impl Slot {
@@ -67,6 +69,7 @@ impl Slot {
         self.shared = None;
         self.colors.clear();
         self.groups.clear();
+        self.memory = None;
     }
 }
 

@@ -12,6 +12,11 @@ use std::ffi::{CString, c_int};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
+use crate::CommError;
+
+/// Words that ranks exchange to set up the memory.
+pub(in crate::mpi) type SetupWords = [u64; 4];
+
 /// What the other ranks need to open rank 0's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
@@ -26,14 +31,48 @@ const TOKEN_BYTES: usize = size_of::<[u64; 2]>();
 
 /// A mapping. All of it is zeros at first, but for the token.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(in crate::mpi) struct Memory {
     start: NonNull<u8>,
     bytes: usize,
-    /// Open until [`Self::close`].
+    /// Open until every rank has mapped the memory, or given up.
     file: Option<OwnedFd>,
 }
 
+// SAFETY: plain memory that stays mapped while `self` lives; what happens in it is the business of those who get addresses.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
 impl Memory {
+    /// Collective: memory of `bytes` for ranks on one node, this one being `rank`, or `None` on all when any rank cannot have
+    /// it or does not want it. `all_gather` is collective over the same ranks.
+    pub(in crate::mpi) fn share(
+        bytes: usize,
+        rank: usize,
+        wanted: bool,
+        all_gather: impl Fn(SetupWords) -> Result<Vec<SetupWords>, CommError>,
+    ) -> Result<Option<Self>, CommError> {
+        let made = if wanted && rank == 0 { Self::create(bytes) } else { None };
+        let words = made
+            .as_ref()
+            .map_or([0; 4], |(_, ticket)| [ticket.process, ticket.descriptor, ticket.token[0], ticket.token[1]]);
+        let [process, descriptor, high, low] = all_gather(words)?[0];
+        let memory = if rank == 0 {
+            made.map(|(memory, _)| memory)
+        } else if wanted && process != 0 {
+            Self::open(Ticket { process, descriptor, token: [high, low] }, bytes)
+        } else {
+            None
+        };
+        // Also tells rank 0 that it may close the descriptor.
+        let answers = all_gather([u64::from(memory.is_some()), 0, 0, 0])?;
+        let Some(mut memory) = memory.filter(|_| answers.iter().all(|answer| answer[0] == 1)) else {
+            return Ok(None);
+        };
+        memory.file = None;
+        Ok(Some(memory))
+    }
+
     /// New memory of `bytes` and how to open it; `None` when the system refuses.
     pub(super) fn create(bytes: usize) -> Option<(Self, Ticket)> {
         let token = random()?;
@@ -96,13 +135,8 @@ impl Memory {
         Some(Self { start: NonNull::new(start.cast())?, bytes, file: Some(file) })
     }
 
-    /// The descriptor is no longer needed: every rank has mapped the memory, or given up.
-    pub(super) fn close(&mut self) {
-        self.file = None;
-    }
-
     /// The address at `offset`, from which `bytes` lie in the mapping. Page-aligned for offset 0.
-    pub(super) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+    pub(in crate::mpi) fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "an address in the shared memory");
         // SAFETY: within the mapping, as just checked.
         unsafe { self.start.add(offset) }

@@ -12,10 +12,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::gate::Gate;
 use super::{Node, SLOT_BYTES};
-use crate::CommError;
 use crate::stall::StallWatch;
+use crate::{CommError, Gate};
 
 /// Calls that may be under way at once: the root of a broadcast does not wait for the others unless this many are behind.
 pub(super) const PHASES: usize = 4;

@@ -1,41 +1,61 @@
 //! A counter in shared memory on which ranks sleep until it has reached a certain value.
 //!
-//! A rank sleeps by the kernel's futex, shared between processes. No wake-up is lost: whoever will sleep first counts
+//! A rank sleeps by the kernel's futex, shared between processes and threads. No wake-up is lost: whoever will sleep first counts
 //! itself as a sleeper and then lets the kernel compare the counter; whoever changes the counter does so before it looks for sleepers.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-/// One counter. A cache line of its own: ranks that count on another must not disturb those who look at this.
-#[derive(Debug)]
+/// One counter. A cache line of its own: ranks that count on another must not disturb those who look at this. Zeros are a
+/// gate at 0 without sleepers. A process that dies while it sleeps leaves its mark as a sleeper, which costs the others a
+/// system call and no more.
+#[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Gate {
+pub struct Gate {
     value: AtomicU32,
     sleepers: AtomicU32,
 }
 
 impl Gate {
+    /// The counter. What was written before it got there may be read then.
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        self.value.load(Ordering::Acquire)
+    }
+
     /// Whether the counter, which only grows, modulo 2^32, is at `target` or beyond. The two are never 2^31 apart. What was
     /// written before the counter got there may be read then.
-    pub(super) fn is_reached(&self, target: u32) -> bool {
-        is_beyond(self.value.load(Ordering::Acquire), target)
+    #[must_use]
+    pub fn is_reached(&self, target: u32) -> bool {
+        is_beyond(self.value(), target)
     }
 
     /// Adds one and wakes the sleepers if the result is `target`.
-    pub(super) fn add(&self, target: u32) {
+    pub fn add(&self, target: u32) {
         if self.value.fetch_add(1, Ordering::SeqCst).wrapping_add(1) == target {
             self.wake();
         }
     }
 
+    /// Adds `count`, modulo 2^32, and returns the result, without waking anyone.
+    pub fn count(&self, count: u32) -> u32 {
+        self.value.fetch_add(count, Ordering::SeqCst).wrapping_add(count)
+    }
+
+    /// Puts `new` in the place of `old`; false, and nothing done, where another value stands there. Wakes nobody.
+    pub fn replace(&self, old: u32, new: u32) -> bool {
+        self.value.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire).is_ok()
+    }
+
     /// Sets the value, which nobody else changes meanwhile, and wakes the sleepers.
-    pub(super) fn set(&self, value: u32) {
+    pub fn set(&self, value: u32) {
         self.value.store(value, Ordering::SeqCst);
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Wakes the sleepers, if any.
+    pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             // SAFETY: wakes whoever waits on this address; the kernel reads nothing of it.
@@ -44,11 +64,16 @@ impl Gate {
     }
 
     /// Sleeps until woken, or for `time`, or not at all when `target` is reached already. May return early.
-    pub(super) fn sleep(&self, target: u32, time: Duration) {
+    pub fn sleep(&self, target: u32, time: Duration) {
+        self.sleep_unless(time, |value| is_beyond(value, target));
+    }
+
+    /// Sleeps until woken, or for `time`, or not at all when `awake` is true of the value. May return early.
+    pub fn sleep_unless(&self, time: Duration, awake: impl FnOnce(u32) -> bool) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let seen = self.value.load(Ordering::Acquire);
-        if !is_beyond(seen, target) {
+        let seen = self.value();
+        if !awake(seen) {
             let time = libc::timespec {
                 tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
                 tv_nsec: time.subsec_nanos().into(),
