@@ -6,6 +6,7 @@ pub mod export;
 pub mod fdtd;
 pub mod info;
 pub mod plot;
+pub mod profile;
 mod selection;
 pub mod synth;
 pub mod verify;

@@ -41,6 +41,7 @@ enum Command {
     Plot(commands::plot::Plot),
     Export(commands::export::Export),
     Bench(commands::bench::Bench),
+    Profile(commands::profile::Profile),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +63,8 @@ fn main() -> ExitCode {
         Command::Plot(command) => command.run(),
         Command::Export(command) => command.run(),
         Command::Bench(command) => command.run(),
+        // What the job exits with is passed on.
+        Command::Profile(command) => return command.run().unwrap_or_else(|failure| failure.report()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

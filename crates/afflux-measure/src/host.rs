@@ -2,14 +2,15 @@
 //!
 //! What cannot be found out is left empty; a benchmark does not fail for want of a name.
 
+use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{FsType, statfs};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// The machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name.
     pub name: String,
@@ -43,13 +44,18 @@ pub fn memory_available_bytes() -> Option<u64> {
     parse_available(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// Writes every file system's changed pages to its device and waits for it, as sync(1) does.
+pub fn write_back() {
+    nix::unistd::sync();
+}
+
 fn parse_available(meminfo: &str) -> Option<u64> {
     let amount = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     amount.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// A mounted file system.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Its type: `ext4`, `lustre`, `tmpfs`, ...
     pub kind: String,
@@ -98,6 +104,42 @@ impl FileSystem {
         let top = path.ancestors().take_while(|above| device(above) == device(path)).last().unwrap_or(path);
         Self { kind, mount_point: top.display().to_string(), ..Self::default() }
     }
+}
+
+/// A mount as mountinfo lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Its number, by which /proc/PID/fdinfo names it.
+    pub id: u64,
+    /// Major and minor number of its device; of no device where the file system has none or several.
+    pub device: (u64, u64),
+    /// What is mounted.
+    pub file_system: FileSystem,
+}
+
+impl Mount {
+    /// All mounts that this process sees.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines().filter_map(Self::parse).collect()
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        let (major, minor) = fields.nth(1)?.split_once(':')?;
+        let listed = (major.parse().ok()?, minor.parse().ok()?);
+        let file_system = FileSystem::parse(line)?;
+        // Btrfs and some others show a number of their own; the device's is known by its name.
+        let device = if listed.0 == 0 { device_number(&file_system.source).unwrap_or(listed) } else { listed };
+        Some(Self { id, device, file_system })
+    }
+}
+
+/// Major and minor number of a block device by its name.
+fn device_number(source: &str) -> Option<(u64, u64)> {
+    let found = source.starts_with("/dev/").then(|| fs::metadata(source).ok()).flatten()?;
+    found.file_type().is_block_device().then(|| (major(found.rdev()), minor(found.rdev())))
 }
 
 /// The name of a file system by the number that statfs(2) tells. One number stands for ext2, ext3 and ext4.
@@ -165,6 +207,14 @@ mod tests {
         assert_eq!(kind_of_magic(FsType(0x9123_683E)), "btrfs");
         let here = FileSystem::unlisted(&fs::canonicalize(std::env::temp_dir()).unwrap());
         assert!(!here.kind.is_empty() && here.mount_point.starts_with('/'), "{here:?}");
+    }
+
+    #[test]
+    fn mounts_have_numbers() {
+        let mounts: Vec<Mount> = MOUNTS.lines().filter_map(Mount::parse).collect();
+        assert_eq!(mounts.iter().map(|mount| mount.id).collect::<Vec<_>>(), [22, 30, 31, 32]);
+        assert_eq!((mounts[0].device, mounts[1].device), ((8, 1), (0, 25)));
+        assert_eq!(mounts[3].file_system.mount_point, "/scratch/my dir");
     }
 
     #[test]
