@@ -1,13 +1,14 @@
 //! From the solver into a file: the probe sets of a model become sets of an Afflux series, each row one append.
 //!
-//! This is all that a simulation code needs of Afflux: describe the sets, open, append, close. Points get their owner from
+//! This is all that a simulation code needs of Afflux: describe the sets, open, append, seal, rebalance, close. Points get their owner from
 //! the solver's own decomposition; the rest (windows, transposition, the shared file) is Afflux's.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use afflux::{
-    AppendError, Existing, FlushError, OpenError, Point, ProbeSet, SeriesWriter, SetId, Statistics, Values, Variable,
+    AppendError, Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SeriesWriter, SetId, Statistics,
+    Values, Variable,
 };
 
 use crate::error::{RunError, SimulationError};
@@ -82,6 +83,9 @@ pub enum SampleError {
     /// Sealing all rows so far.
     #[error(transparent)]
     Seal(#[from] FlushError),
+    /// Points that changed hands.
+    #[error(transparent)]
+    Rebalance(#[from] RebalanceError),
 }
 
 impl From<SimulationError> for RecordError {
@@ -159,16 +163,27 @@ impl Sampler for SeriesSampler {
     fn seal(&mut self) -> Result<(), SampleError> {
         Ok(self.writer.checkpoint()?)
     }
+
+    fn rebalance(&mut self, simulation: &Simulation<'_>) -> Result<(), SampleError> {
+        for (index, &set) in self.sets.iter().enumerate() {
+            self.writer.rebalance(set, points(simulation.probes(index)))?;
+        }
+        Ok(())
+    }
 }
 
 /// A probe set of the model with the points of this rank.
 fn probe_set(model: &ProbeSetModel, placed: &Placement) -> ProbeSet {
-    let points = placed.local.iter().map(|point| {
+    let set = ProbeSet::new(&model.name).points(points(placed)).every(model.every);
+    model.fields.iter().fold(set, |set, &field| set.variable(variable(field, model.sample_type)))
+}
+
+/// The points that this rank has.
+fn points(placed: &Placement) -> impl Iterator<Item = Point> {
+    placed.local.iter().map(|point| {
         let [x, y, z] = point.position_m;
         Point::new(point.id, x, y, z).named(&point.name)
-    });
-    let set = ProbeSet::new(&model.name).points(points).every(model.every);
-    model.fields.iter().fold(set, |set, &field| set.variable(variable(field, model.sample_type)))
+    })
 }
 
 fn variable(field: Component, sample_type: SampleType) -> Variable {

@@ -84,6 +84,28 @@ fn the_file_is_the_same_for_any_number_of_ranks() {
 }
 
 #[test]
+fn the_file_is_the_same_whether_borders_move_or_not() {
+    let model = model(MODEL);
+    let folder = tempfile::tempdir().unwrap();
+    let still = folder.path().join("still.nc");
+    write(&model, 1, &still);
+    for (ranks, every) in [(2, 1), (3, 4), (4, 10), (7, 3)] {
+        let path = folder.path().join(format!("{ranks}.nc"));
+        let moves = afflux::comm::threads::run(ranks, |comm| {
+            let mut simulation = Simulation::new(&model, &comm).unwrap();
+            let mut options = RecordOptions::at(&path);
+            options.run.rebalance_every = Some(every);
+            record(&mut simulation, &options, &mut |_| ()).unwrap().run.moves
+        });
+        assert_eq!(moves[0], 42 / every, "{ranks} ranks");
+        let difference =
+            std::process::Command::new("h5diff").arg("--exclude-path=/afflux").args([&still, &path]).output();
+        let difference = difference.expect("h5diff is installed");
+        assert!(difference.status.success(), "{ranks} ranks: {}", String::from_utf8_lossy(&difference.stdout));
+    }
+}
+
+#[test]
 fn an_existing_file_is_refused_on_all_ranks() {
     let model = model(MODEL);
     let folder = tempfile::tempdir().unwrap();

@@ -4,12 +4,16 @@ use crate::failure::Failure;
 use crate::report::{Run, RunReport};
 use crate::{memory, output, progress, ranks};
 use afflux::comm::Communicator;
-use afflux::{AppendError, Existing, Point, ProbeSet, STEP_MAX, SeriesWriter, SetId, Values, Variable};
-use afflux_measure::synth::{SeriesKey, SynthValue, fill_row, row_keys};
+use afflux::{Existing, Point, ProbeSet, STEP_MAX, SeriesBuilder, SeriesWriter, SetId, Variable};
+use afflux_measure::synth::SeriesKey;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use rows::Rows;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+mod owners;
+mod rows;
 
 /// Simulated seconds between steps; any number does.
 const STEP_SIMULATED_SECONDS: f64 = 1.0e-3;
@@ -56,6 +60,9 @@ pub struct Synth {
     /// Seal everything every so many steps.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
+    /// Give the points to other ranks every so many steps, as a load balancer would.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    rebalance_every: Option<u64>,
     /// Seconds that a step takes: the run computes nothing and waits instead.
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     step_seconds: f64,
@@ -126,17 +133,13 @@ impl Synth {
         memory::require(needed_bytes, "take fewer --points, --variables or --sets, or a shorter --window")
     }
 
-    /// This rank's points, which are the same in every set.
-    fn point_ids(&self, comm: &dyn Communicator) -> Vec<i64> {
-        let share = |rank: usize| u128::from(self.points) * rank as u128 / comm.size() as u128;
-        // No share is larger than the number of points, which the id of a point must hold anyway.
-        let bound = |rank| i64::try_from(share(rank)).unwrap_or(i64::MAX);
-        (bound(comm.rank())..bound(comm.rank() + 1)).collect()
+    /// The points of a rank, which are the same in every set; their places follow from their ids.
+    fn points(ids: &[i64]) -> impl Iterator<Item = Point> {
+        ids.iter().map(|&id| Point::new(id, id as f64, 0.0, 0.0))
     }
 
     fn probe_set(&self, name: String, ids: &[i64]) -> ProbeSet {
-        let points = ids.iter().map(|&id| Point::new(id, id as f64, 0.0, 0.0));
-        let set = ProbeSet::new(name).points(points).every(self.cadence);
+        let set = ProbeSet::new(name).points(Self::points(ids)).every(self.cadence);
         (0..self.variables).fold(set, |set, variable| {
             let name = format!("v{variable}");
             let made_up = match self.element {
@@ -149,48 +152,86 @@ impl Synth {
         })
     }
 
+    /// The file that the run writes, with this rank's points.
+    fn builder(&self, ids: &[i64]) -> SeriesBuilder {
+        let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
+        let builder = SeriesWriter::at(&self.out).window_steps(self.window).existing(existing);
+        (0..self.sets).fold(builder, |builder, set| builder.set(self.probe_set(self.set_name(set), ids)))
+    }
+
     /// One rank's part; the report on rank 0.
     fn on_rank(&self, comm: &dyn Communicator, bar: &ProgressBar) -> Result<Option<RunReport>, Failure> {
         ranks::together(comm, self.check_memory(comm))?;
         let start = Instant::now();
-        let ids = self.point_ids(comm);
-        let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
-        let mut builder = SeriesWriter::at(&self.out).window_steps(self.window).existing(existing);
-        for set in 0..self.sets {
-            builder = builder.set(self.probe_set(self.set_name(set), &ids));
-        }
-        let mut writer = builder.open(comm).map_err(|error| Failure::open(&error))?;
+        let ids = owners::ids(self.points, comm.rank(), comm.size(), 0);
+        let writer = self.builder(&ids).open(comm).map_err(|error| Failure::open(&error))?;
         let sets = (0..self.sets)
             .map(|set| writer.set(&self.set_name(set)).ok_or_else(|| Failure::failed("a set has been lost")))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut sampling = start.elapsed();
-        let mut rows = Rows::new(self.element, &ids, self.sets, self.variables);
+        let rows = Rows::new(self.element, &ids, self.sets, self.variables);
+        let mut made_up = MadeUp { synth: self, comm, writer, sets, rows, sampling: start.elapsed() };
         let pace = Duration::from_secs_f64(self.step_seconds);
         for step in self.start_step..self.start_step + self.steps {
             let step_start = Instant::now();
-            for (index, &set) in sets.iter().enumerate().filter(|_| step.is_multiple_of(self.cadence)) {
-                rows.fill(index, step);
-                sampling += rows.append(&mut writer, set, step).map_err(|error| Failure::in_file(&self.out, error))?;
-            }
-            if self.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
-                let checkpoint = Instant::now();
-                writer.checkpoint().map_err(|error| Failure::in_file(&self.out, error))?;
-                sampling += checkpoint.elapsed();
-            }
+            made_up.step(step)?;
             if comm.rank() == 0 {
                 bar.inc(1);
             }
             std::thread::sleep(pace.saturating_sub(step_start.elapsed()));
         }
+        made_up.close(start)
+    }
+}
+
+/// A run on one rank.
+struct MadeUp<'a> {
+    synth: &'a Synth,
+    comm: &'a dyn Communicator,
+    writer: SeriesWriter,
+    sets: Vec<SetId>,
+    rows: Rows,
+    /// Time spent on samples so far.
+    sampling: Duration,
+}
+
+impl MadeUp<'_> {
+    /// The rows of one step, and what is due behind it.
+    fn step(&mut self, step: u64) -> Result<(), Failure> {
+        let synth = self.synth;
+        let in_file = |error: &dyn std::error::Error| Failure::in_file(&synth.out, error);
+        for (index, &set) in self.sets.iter().enumerate().filter(|_| step.is_multiple_of(synth.cadence)) {
+            self.rows.fill(index, step);
+            self.sampling += self.rows.append(&mut self.writer, set, step).map_err(|error| in_file(&error))?;
+        }
+        let behind = Instant::now();
+        if synth.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
+            self.writer.checkpoint().map_err(|error| in_file(&error))?;
+        }
+        if let Some(every) = synth.rebalance_every
+            && (step + 1).is_multiple_of(every)
+        {
+            let ids = owners::ids(synth.points, self.comm.rank(), self.comm.size(), (step + 1) / every);
+            for &set in &self.sets {
+                self.writer.rebalance(set, Synth::points(&ids)).map_err(|error| in_file(&error))?;
+            }
+            self.rows = Rows::new(synth.element, &ids, synth.sets, synth.variables);
+        }
+        self.sampling += behind.elapsed();
+        Ok(())
+    }
+
+    /// Closes the file; the report on rank 0.
+    fn close(self, start: Instant) -> Result<Option<RunReport>, Failure> {
+        let Self { synth, comm, writer, sampling, .. } = self;
         let warnings = writer.warnings().to_vec();
         let closing = Instant::now();
-        let statistics = writer.close().map_err(|error| Failure::in_file(&self.out, error))?;
+        let statistics = writer.close().map_err(|error| Failure::in_file(&synth.out, error))?;
         let seconds_sampling = (sampling + closing.elapsed()).as_secs_f64();
         Ok((comm.rank() == 0).then(|| {
             let run = Run {
-                file: &self.out,
-                points: self.points * u64::from(self.sets),
-                steps: self.steps,
+                file: &synth.out,
+                points: synth.points * u64::from(synth.sets),
+                steps: synth.steps,
                 ranks: comm.size(),
                 backend: comm.backend(),
                 seconds_total: start.elapsed().as_secs_f64(),
@@ -199,65 +240,5 @@ impl Synth {
             };
             RunReport::new(run, &statistics)
         }))
-    }
-}
-
-/// One row of a set, of whichever type: a buffer a variable.
-struct Rows {
-    /// Indexed by set, then variable; each as long as a row.
-    keys: Vec<Vec<Vec<SeriesKey>>>,
-    buffers: Buffers,
-}
-
-enum Buffers {
-    F32(Vec<Vec<f32>>),
-    F64(Vec<Vec<f64>>),
-    I32(Vec<Vec<i32>>),
-    I64(Vec<Vec<i64>>),
-}
-
-impl Rows {
-    fn new(element: Element, ids: &[i64], sets: u32, variables: u32) -> Self {
-        let of_set = |set| (0..variables).map(|variable| row_keys(set, ids, u64::from(variable), 1)).collect();
-        let keys = (0..u64::from(sets)).map(of_set).collect();
-        fn zeros<V: SynthValue>(variables: u32, length: usize) -> Vec<Vec<V>> {
-            (0..variables).map(|_| vec![V::default(); length]).collect()
-        }
-        let buffers = match element {
-            Element::F32 => Buffers::F32(zeros(variables, ids.len())),
-            Element::F64 => Buffers::F64(zeros(variables, ids.len())),
-            Element::I32 => Buffers::I32(zeros(variables, ids.len())),
-            Element::I64 => Buffers::I64(zeros(variables, ids.len())),
-        };
-        Self { keys, buffers }
-    }
-
-    /// Makes the values of a set's row.
-    fn fill(&mut self, set: usize, step: u64) {
-        fn each<V: SynthValue>(keys: &[Vec<SeriesKey>], buffers: &mut [Vec<V>], step: u64) {
-            for (keys, buffer) in keys.iter().zip(buffers) {
-                fill_row(keys, step, buffer);
-            }
-        }
-        let keys = &self.keys[set];
-        match &mut self.buffers {
-            Buffers::F32(buffers) => each(keys, buffers, step),
-            Buffers::F64(buffers) => each(keys, buffers, step),
-            Buffers::I32(buffers) => each(keys, buffers, step),
-            Buffers::I64(buffers) => each(keys, buffers, step),
-        }
-    }
-
-    /// Gives the row to the writer; returns how long that took.
-    fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64) -> Result<Duration, AppendError> {
-        let row: Vec<Values<'_>> = match &self.buffers {
-            Buffers::F32(buffers) => buffers.iter().map(Values::from).collect(),
-            Buffers::F64(buffers) => buffers.iter().map(Values::from).collect(),
-            Buffers::I32(buffers) => buffers.iter().map(Values::from).collect(),
-            Buffers::I64(buffers) => buffers.iter().map(Values::from).collect(),
-        };
-        let start = Instant::now();
-        writer.append(set, step, step as f64 * STEP_SIMULATED_SECONDS, &row)?;
-        Ok(start.elapsed())
     }
 }
