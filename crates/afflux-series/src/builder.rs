@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use afflux_collective::{Hints, Path};
+use afflux_container::ResumeCheck;
 use afflux_storage::{PosixStorage, Storage};
 
-use crate::ProbeSet;
+use crate::{ProbeSet, Step};
 
 /// Rows in a column of chunks unless set. A row of one f64 variable and 2,600 points then fills a chunk of 1 MiB; runs of
 /// 500 steps and more waste less than a tenth on the last column; a point's rows are read 400 bytes at a time.
@@ -27,6 +28,22 @@ pub enum Existing {
     Refuse,
     /// Put the new file in its place.
     Replace,
+    /// Go on with it, whatever became of the run that wrote it; a file that is missing is created. Sets, points, variables and
+    /// cadences must be those of the file; ranks, owners and windows may be others.
+    Resume(Replay),
+}
+
+/// What to do with rows that a resumed file holds already, because the solver was restarted from before its last step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replay {
+    /// They are passed over and counted.
+    #[default]
+    Skip,
+    /// They are compared with the file bit by bit; a difference is an error that names set, point, variable and step.
+    Compare,
+    /// They take the place of what the file has, where they differ: for a solver that does not repeat itself exactly, and to redo
+    /// what is damaged.
+    Rewrite,
 }
 
 /// The description of a file, the same on all ranks but for the points.
@@ -38,6 +55,8 @@ pub struct SeriesBuilder {
     pub(crate) chunk_steps: u64,
     pub(crate) chunk_bytes: u64,
     pub(crate) existing: Existing,
+    pub(crate) step_offset: Step,
+    pub(crate) resume_check: ResumeCheck,
     pub(crate) time_units: String,
     pub(crate) length_units: String,
     pub(crate) attributes: Vec<(String, String)>,
@@ -56,6 +75,8 @@ impl SeriesBuilder {
             chunk_steps: CHUNK_STEPS,
             chunk_bytes: CHUNK_BYTES,
             existing: Existing::default(),
+            step_offset: 0,
+            resume_check: ResumeCheck::All,
             time_units: "s".to_owned(),
             length_units: "m".to_owned(),
             attributes: Vec::new(),
@@ -105,6 +126,22 @@ impl SeriesBuilder {
     #[must_use]
     pub fn existing(mut self, existing: Existing) -> Self {
         self.existing = existing;
+        self
+    }
+
+    /// For a solver that counts its steps from 0 again after a restart: its step 0 is this step of the file. Every step that the
+    /// writer is given is so many more in the file, and in what the writer says.
+    #[must_use]
+    pub fn step_offset(mut self, steps: Step) -> Self {
+        self.step_offset = steps;
+        self
+    }
+
+    /// Which columns of a resumed file are held against their checksums before the watermark is trusted: all unless set, which reads
+    /// the whole file once, all ranks together. [`Replay::Rewrite`] needs all.
+    #[must_use]
+    pub fn resume_check(mut self, check: ResumeCheck) -> Self {
+        self.resume_check = check;
         self
     }
 

@@ -32,6 +32,22 @@ pub enum OpenError {
     /// The file could not be created.
     #[error(transparent)]
     Create(#[from] afflux_container::CreateError),
+    /// The file could not be resumed.
+    #[error(transparent)]
+    Resume(#[from] afflux_container::ResumeError),
+    /// Where the columns of a resumed file lie, or what was sealed of them, could not be told.
+    #[error(transparent)]
+    Lookup(#[from] WriteError),
+    /// Sealed columns of a resumed file are not what was sealed.
+    #[error(
+        "{count} sealed columns are damaged: {columns}; resume with Replay::Rewrite from a step at or before the first damaged one"
+    )]
+    Damaged {
+        /// How many.
+        count: usize,
+        /// The first few, by set, column and steps.
+        columns: String,
+    },
     /// The collective engine refused.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
@@ -91,6 +107,14 @@ pub enum FlushError {
     /// The file could not be grown, sealed or closed.
     #[error(transparent)]
     Container(#[from] WriteError),
+    /// Replayed rows could not be written over those of the file.
+    #[error("cannot rewrite rows of set `{set}`: {source}")]
+    Rewrite {
+        /// Name of the set.
+        set: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The bytes could not be written.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
@@ -169,6 +193,30 @@ impl RebalanceError {
     }
 }
 
+/// A value that a restarted solver gives otherwise than the file has it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "set `{set}`, point {point}, variable `{variable}`{}, step {step}: the file has {in_file}, the run gives {given}",
+    component.map_or(String::new(), |component| format!(", component {component}"))
+)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Name of the set.
+    pub set: String,
+    /// Name of the point.
+    pub point: String,
+    /// The variable.
+    pub variable: String,
+    /// The component, where the variable has any.
+    pub component: Option<usize>,
+    /// The step.
+    pub step: Step,
+    /// The file's value.
+    pub in_file: String,
+    /// The value given.
+    pub given: String,
+}
+
 /// Why a row was not kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -240,6 +288,83 @@ pub enum AppendError {
         step: Step,
         /// The step that is due.
         expected: Step,
+    },
+    /// A resumed run begins too late.
+    #[error(
+        "set `{set}`: the file is sealed up to step {watermark} and the run goes on at step {step}, so the row due at step {due} would \
+         be missing; restart the solver from a checkpoint at step {due} or before (a checkpoint() with each of the solver's prevents this)"
+    )]
+    ResumeHole {
+        /// Name of the set.
+        set: String,
+        /// The first step given.
+        step: Step,
+        /// The last sealed step.
+        watermark: Step,
+        /// The first step that would be missing.
+        due: Step,
+    },
+    /// A resumed run begins before the file does.
+    #[error(
+        "set `{set}`: the file begins with the row of step {begin}, and the run goes on at step {step} with a row due at step {due}: no \
+         row can be put before the first; write another file, or give rows from step {begin} on"
+    )]
+    BeforeFile {
+        /// Name of the set.
+        set: String,
+        /// The first step given.
+        step: Step,
+        /// The step that has no place.
+        due: Step,
+        /// Step of the first row that there is or could be.
+        begin: Step,
+    },
+    /// A resumed run begins behind rows that are damaged.
+    #[error(
+        "set `{set}`: column {column} (steps {first} to {last}) is damaged, and the run goes on at step {step}: restart the solver from \
+         step {first} or before, so that all of it is written anew"
+    )]
+    Damaged {
+        /// Name of the set.
+        set: String,
+        /// The first step given.
+        step: Step,
+        /// The damaged column.
+        column: u64,
+        /// Step of its first row.
+        first: Step,
+        /// Step of its last row.
+        last: Step,
+    },
+    /// A resumed run gives a sealed step a later time than the file does.
+    #[error(
+        "set `{set}`: step {step} is given the time {time}, in the file it has {in_file}: does the solver count its steps from 0 again? \
+         Then say where it stands with step_offset (a run that goes on behind the file: step_offset({next}))"
+    )]
+    CountsAnew {
+        /// Name of the set.
+        set: String,
+        /// The step given.
+        step: Step,
+        /// The time given.
+        time: f64,
+        /// The file's time of that step.
+        in_file: f64,
+        /// The first step that is not sealed.
+        next: Step,
+    },
+    /// A replayed row is not what the file has ([`Replay::Compare`](crate::Replay::Compare)).
+    #[error("{0}")]
+    Differs(Box<Difference>),
+    /// The file's own row could not be read, or written over, to replay one.
+    #[error("set `{set}`, step {step}: cannot replay: {source}")]
+    Replay {
+        /// Name of the set.
+        set: String,
+        /// The step.
+        step: Step,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// A patch was left out or given twice.
     #[error("set `{set}`, step {step}: {problem}")]

@@ -19,6 +19,7 @@ use afflux_plan::Extents;
 use crate::buffer::Buffer;
 use crate::layout::Segment;
 use crate::opening::{Opening, decode_opening, encode_failure, encode_opening};
+use crate::replay::Settlement;
 use crate::state::{Event, WriterState};
 use crate::{FlushError, SeriesWriter, Statistics, Step};
 
@@ -27,7 +28,8 @@ impl SeriesWriter {
     /// simulation stands.
     pub(crate) fn flush(&mut self, flush_step: Step, step: Step) -> Result<(), FlushError> {
         self.state = self.state.after(Event::FlushBegins).ok_or_else(|| self.refused())?;
-        match self.flush_window(flush_step, step) {
+        let settled = self.settle_replay(flush_step).map(|settlement| self.settlement = settlement);
+        match settled.and_then(|()| self.flush_window(flush_step, step)) {
             Ok(()) => {
                 self.state = self.state.after(Event::FlushEnds).expect("flushing ends");
                 self.statistics.flushes += 1;
@@ -76,7 +78,8 @@ impl SeriesWriter {
         let report = written?;
         let after_write = Instant::now();
 
-        self.watermark = flush_step.checked_sub(1);
+        // A replay may stand before it.
+        self.watermark = self.watermark.max(flush_step.checked_sub(1));
         let sealed = self.seal(&opening.row_ends, &columns, &checksums);
         let after_seal = Instant::now();
         if let Err(error) = sealed {
@@ -210,14 +213,18 @@ impl SeriesWriter {
 
     fn seal(&mut self, rows: &[u64], columns: &[(usize, u64)], sums: &[Reduce]) -> Result<(), FlushError> {
         let Some(container) = self.container.as_mut() else { return Ok(()) };
+        let Settlement { columns: rewritten, still_damaged } = std::mem::take(&mut self.settlement);
         let checksums = columns
             .iter()
             .zip(sums)
             .map(|(&(set, column), sum)| {
                 let chunk_steps = self.sets[set].layout.geometry.chunk_steps;
                 let rows = (rows[set] - column * chunk_steps).min(chunk_steps);
-                ColumnChecksum { set, column, rows, checksum: sum.value }
+                // Damaged rows that have not come again must not look whole.
+                let off = u64::from(still_damaged.contains(&(set, column)));
+                ColumnChecksum { set, column, rows, checksum: sum.value.wrapping_add(off) }
             })
+            .chain(rewritten)
             .collect();
         container.seal(&Seal { watermark: self.watermark, rows: rows.to_vec(), columns: checksums })?;
         Ok(())
@@ -253,6 +260,8 @@ impl SeriesWriter {
             Reduce::max(structure_writes),
             Reduce::max(file_bytes),
             Reduce::sum(self.statistics.rebalance_bytes),
+            Reduce::sum(self.statistics.rewritten_bytes),
+            Reduce::max(self.statistics.replayed_rows),
         ];
         let verdict = agree(self.file.communicator(), outcome, &mut totals)?;
         if let Err(error) = closed {
@@ -264,13 +273,16 @@ impl SeriesWriter {
         self.state = self.state.after(Event::Close).expect("an open writer closes");
         for local in &self.sets {
             let row_bytes: usize = local.layout.variables.iter().map(afflux_container::VariableSpec::row_bytes).sum();
-            self.statistics.rows += local.window.row_end();
-            self.statistics.payload_bytes += local.window.row_end() * local.layout.geometry.points * row_bytes as u64;
+            let rows = local.window.row_end() - local.rows_resumed;
+            self.statistics.rows += rows;
+            self.statistics.payload_bytes += rows * local.layout.geometry.points * row_bytes as u64;
         }
         self.statistics.data_writes = totals[0].value;
         self.statistics.structure_writes = totals[1].value;
         self.statistics.file_bytes = totals[2].value;
         self.statistics.rebalance_bytes = totals[3].value;
+        self.statistics.rewritten_bytes = totals[4].value;
+        self.statistics.replayed_rows = totals[5].value;
         self.statistics.watermark = self.watermark;
         self.statistics.seconds.close += begin.elapsed().as_secs_f64();
         Ok(std::mem::take(&mut self.statistics))

@@ -27,6 +27,7 @@ pub(crate) struct Segment {
     set: usize,
     dataset: DatasetIndex,
     column: u64,
+    /// Ordinals of its points.
     points: Range<usize>,
     first_position: u64,
     /// Bytes of payload.
@@ -42,6 +43,14 @@ impl Segment {
     pub fn column(&self) -> u64 {
         self.column
     }
+    /// Whether it holds steps (0) or times (1).
+    pub fn scale(&self) -> Option<usize> {
+        match self.dataset {
+            DatasetIndex::Step => Some(0),
+            DatasetIndex::Time => Some(1),
+            DatasetIndex::Variable(_) => None,
+        }
+    }
 }
 
 /// The part of a set that is shared. Points are addressed by ordinal, in the order of the file.
@@ -54,7 +63,7 @@ pub(crate) struct Layout {
     /// For each variable, the chunks of a column that this rank has a share in.
     shares: Vec<Vec<ChunkShare>>,
     /// Whether this rank writes the set's `step` and `time`.
-    writes_scale: bool,
+    pub writes_scale: bool,
 }
 
 impl Layout {
@@ -78,35 +87,68 @@ impl Layout {
     /// Adds what this rank writes of `columns`, whose chunks lie at `offsets`; `set` is the index of this set.
     pub fn segments(&self, set: usize, columns: Range<u64>, offsets: &ChunkOffsets, segments: &mut Vec<Segment>) {
         for column in columns {
-            for dataset in self.geometry.datasets() {
-                match dataset {
-                    DatasetIndex::Variable(variable) => {
-                        let chunks = &offsets[&(column, dataset)];
-                        let block = self.geometry.block_bytes[variable];
-                        let per_chunk = self.geometry.points_per_chunk[variable];
-                        segments.extend(self.shares[variable].iter().map(|share| Segment {
-                            offset: chunks[index(share.chunk)],
-                            set,
-                            dataset,
-                            column,
-                            points: share.points.clone(),
-                            first_position: share.chunk * per_chunk,
-                            bytes: share.points.len() * index(block),
-                        }));
-                    }
-                    DatasetIndex::Step | DatasetIndex::Time if self.writes_scale => segments.push(Segment {
-                        offset: offsets[&(column, dataset)][0],
+            self.column_segments(set, column, offsets, self.writes_scale, segments);
+        }
+    }
+
+    /// Adds what this rank has of one column, `step` and `time` too where `with_scale` says so.
+    pub fn column_segments(
+        &self,
+        set: usize,
+        column: u64,
+        offsets: &ChunkOffsets,
+        with_scale: bool,
+        segments: &mut Vec<Segment>,
+    ) {
+        for dataset in self.geometry.datasets() {
+            match dataset {
+                DatasetIndex::Variable(variable) => {
+                    let chunks = &offsets[&(column, dataset)];
+                    let block = self.geometry.block_bytes[variable];
+                    let per_chunk = self.geometry.points_per_chunk[variable];
+                    segments.extend(self.shares[variable].iter().map(|share| Segment {
+                        offset: chunks[index(share.chunk)],
                         set,
                         dataset,
                         column,
-                        points: 0..1,
-                        first_position: 0,
-                        bytes: index(self.geometry.chunk_bytes(dataset)),
-                    }),
-                    DatasetIndex::Step | DatasetIndex::Time => {}
+                        points: share.points.clone(),
+                        first_position: share.chunk * per_chunk,
+                        bytes: share.points.len() * index(block),
+                    }));
                 }
+                DatasetIndex::Step | DatasetIndex::Time if with_scale => segments.push(Segment {
+                    offset: offsets[&(column, dataset)][0],
+                    set,
+                    dataset,
+                    column,
+                    points: 0..1,
+                    first_position: 0,
+                    bytes: index(self.geometry.chunk_bytes(dataset)),
+                }),
+                DatasetIndex::Step | DatasetIndex::Time => {}
             }
         }
+    }
+
+    /// The contiguous pieces of what this rank writes of a dataset in one column, whose chunks lie at `chunks`: offset in the file,
+    /// and the ordinals of the blocks (0..1 for `step` and `time`).
+    pub fn pieces_at(&self, dataset: DatasetIndex, chunks: &[u64]) -> Vec<(u64, Range<usize>)> {
+        let DatasetIndex::Variable(variable) = dataset else {
+            return if self.writes_scale { vec![(chunks[0], 0..1)] } else { Vec::new() };
+        };
+        let block = self.geometry.block_bytes[variable];
+        let per_chunk = self.geometry.points_per_chunk[variable];
+        let mut pieces = Vec::new();
+        for share in &self.shares[variable] {
+            let mut ordinal = share.points.start;
+            for neighbours in self.holdings.stretches(share.points.clone()) {
+                let end = ordinal + index(neighbours.length);
+                let within = neighbours.first - share.chunk * per_chunk;
+                pieces.push((chunks[index(share.chunk)] + within * block, ordinal..end));
+                ordinal = end;
+            }
+        }
+        pieces
     }
 
     /// Adds the bytes of the file that a segment covers, in the order of its payload.
@@ -158,6 +200,25 @@ impl Layout {
             sum = sum.wrapping_add(hasher.run(component, position, bytes));
         });
         sum
+    }
+
+    /// The way back from [`Layout::fill`]: a segment of a variable read from the file becomes values of the window's rows.
+    pub fn restore(&self, segment: &Segment, payload: &[u8], window: &mut Window) {
+        let DatasetIndex::Variable(variable) = segment.dataset else { return };
+        let first = index(segment.column * self.geometry.chunk_steps - window.first_row());
+        let values = self.variables[variable].values();
+        let element_bytes = self.variables[variable].element.bytes();
+        let run_bytes = index(self.geometry.chunk_steps) * element_bytes;
+        let places = self.holdings.places(segment.points.clone());
+        for row in first..window.rows() {
+            let target = window.values_mut(variable, row);
+            let runs = payload.chunks_exact(run_bytes).enumerate();
+            for (block, run) in runs {
+                let column = places.get(block / values) * values + block % values;
+                target[column * element_bytes..][..element_bytes]
+                    .copy_from_slice(&run[(row - first) * element_bytes..][..element_bytes]);
+            }
+        }
     }
 
     /// Mean length in bytes of the contiguous pieces this rank writes, and their number in a column.

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod builder;
+mod column_check;
 mod directory;
 mod error;
 mod flush;
@@ -25,6 +26,8 @@ mod probe_set;
 mod rebalance;
 mod registration;
 mod registry;
+mod replay;
+mod resume;
 mod route;
 mod schedule;
 mod settings;
@@ -36,8 +39,9 @@ mod window;
 mod wire;
 mod writer;
 
-pub use builder::{Existing, SeriesBuilder};
-pub use error::{AppendError, FlushError, OpenError, RebalanceError};
+pub use afflux_container::ResumeCheck;
+pub use builder::{Existing, Replay, SeriesBuilder};
+pub use error::{AppendError, Difference, FlushError, OpenError, RebalanceError};
 pub use grid::{GridBlock, PointGrid};
 pub use local_points::LocalPoints;
 pub use points::{Point, StationsError, parse_stations, read_stations};

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::numbers::Numbers;
-use crate::points::id_key;
-#[cfg(test)]
-use crate::points::key_id;
+use crate::points::{id_key, key_id};
 use crate::{GridBlock, Point};
 
 /// Points that come together in one call.
@@ -138,7 +136,6 @@ impl Roster {
     }
 
     /// Name of a point, or its id in decimal.
-    #[cfg(test)]
     pub fn label(&self, index: usize) -> String {
         match self.names.get(&index) {
             Some(name) => name.to_string(),

@@ -10,6 +10,7 @@ use afflux_container::{DatasetIndex, SetGeometry, VariableSpec};
 use crate::directory::Directory;
 use crate::holdings::{Holdings, Placement};
 use crate::layout::{ChunkOffsets, Layout, Segment};
+use crate::replay::ChunkMap;
 use crate::window::Window;
 use crate::{Duplicates, ProbeSet, Step};
 
@@ -36,6 +37,8 @@ pub(crate) struct LocalSet {
     chunk_offsets: ChunkOffsets,
     /// Columns allocated in the file.
     pub columns: u64,
+    /// Rows that were in the file when it was resumed.
+    pub rows_resumed: u64,
     /// Rows that a window holds at most, those of an unfinished column included.
     rows_max: u64,
 }
@@ -44,29 +47,29 @@ pub(crate) struct LocalSet {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
     pub chunk_steps: u64,
-    pub chunk_bytes: u64,
     pub window_steps: u64,
 }
 
 impl LocalSet {
-    /// A set of `points` points. Room for the window is taken here; where there is none, the system's reason.
+    /// A set of which `rows_resumed` rows are in the file. Room for the window is taken here; where there is none, the system's
+    /// reason.
     pub fn new(
         set: &ProbeSet,
-        points: u64,
+        geometry: SetGeometry,
         placement: Placement,
         directory: Rc<Directory>,
         writes_scale: bool,
+        rows_resumed: u64,
         lengths: Lengths,
     ) -> io::Result<Self> {
         let variables: Vec<VariableSpec> = set.variables.iter().map(|variable| variable.spec.clone()).collect();
-        let geometry = SetGeometry::of(points, &variables, lengths.chunk_steps, lengths.chunk_bytes);
         let layout = Layout::new(variables, geometry, Holdings::of(placement), writes_scale);
         // The unfinished column, less the row that would finish it, and a window behind it.
         let rows_max = (lengths.chunk_steps - 1).saturating_add(lengths.window_steps.div_ceil(set.cadence_steps));
         Ok(Self {
             name: set.name.clone(),
             cadence_steps: set.cadence_steps,
-            window: layout.window(rows_max, 0)?,
+            window: layout.window(rows_max, rows_resumed / lengths.chunk_steps * lengths.chunk_steps)?,
             next_due: None,
             missing: vec![false; layout.holdings.roster.patches.len()],
             missing_count: 0,
@@ -75,6 +78,7 @@ impl LocalSet {
             directory,
             chunk_offsets: ChunkOffsets::new(),
             columns: 0,
+            rows_resumed,
             rows_max,
         })
     }
@@ -98,6 +102,7 @@ impl LocalSet {
             directory: Rc::clone(&self.directory),
             chunk_offsets: self.chunk_offsets.clone(),
             columns: self.columns,
+            rows_resumed: self.rows_resumed,
             rows_max: self.rows_max,
         })
     }
@@ -116,6 +121,29 @@ impl LocalSet {
     pub fn add_column(&mut self, column: u64, dataset: DatasetIndex, chunk_offsets: Vec<u64>) {
         self.columns = self.columns.max(column + 1);
         self.chunk_offsets.insert((column, dataset), chunk_offsets);
+    }
+
+    /// Notes the columns that a resumed file has, and where the unfinished one lies.
+    pub fn resume_columns(&mut self, map: &ChunkMap) {
+        self.columns = self.columns_for(self.rows_resumed);
+        if let Some(column) = self.unfinished_column() {
+            for dataset in self.layout.geometry.datasets() {
+                self.chunk_offsets.insert((column, dataset), map.dataset(column, dataset).to_vec());
+            }
+        }
+    }
+
+    /// The column that a resumed file has but not in full.
+    fn unfinished_column(&self) -> Option<u64> {
+        let chunk_steps = self.layout.geometry.chunk_steps;
+        (!self.rows_resumed.is_multiple_of(chunk_steps)).then_some(self.rows_resumed / chunk_steps)
+    }
+
+    /// Adds what is to be read back of a resumed file: this rank's part of the unfinished column, with its steps and times.
+    pub fn unfinished_segments(&self, set: usize, segments: &mut Vec<Segment>) {
+        if let Some(column) = self.unfinished_column() {
+            self.layout.column_segments(set, column, &self.chunk_offsets, true, segments);
+        }
     }
 
     /// Forgets rows and addresses of columns that are finished and in the file.

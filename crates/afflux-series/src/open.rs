@@ -1,47 +1,64 @@
-//! From a description to an open writer: points registered, the file created by rank 0 and opened on all.
+//! From a description to an open writer: points registered, the file created or taken over by rank 0 and opened on all.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use afflux_collective::{CollectiveFile, Path};
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
-use afflux_storage::OpenMode;
+use afflux_container::ResumeCheck;
+use afflux_storage::{OpenMode, StorageFile};
 
 use crate::buffer::Buffer;
-use crate::builder::SeriesBuilder;
+use crate::builder::{Existing, Replay, SeriesBuilder};
 use crate::local_set::{Lengths, LocalSet};
 use crate::registration::{RegisteredSet, Registration};
+use crate::replay::Settlement;
+use crate::resume::Takeover;
 use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::state::{RowState, WriterState};
 use crate::{OpenError, SeriesWriter, Statistics};
 
+/// The file, open on every rank.
+struct Opened {
+    file: CollectiveFile,
+    /// This rank's own handle on it.
+    own_file: Arc<dyn StorageFile>,
+    path: Path,
+    sets: Vec<LocalSet>,
+}
+
 impl SeriesBuilder {
     /// Collective: registers the points, creates the file under a temporary name, gives it its own, and opens it on every
-    /// rank. Fails on all ranks or on none.
+    /// rank; or takes over the file that is there ([`Existing::Resume`]). Fails on all ranks or on none.
     pub fn open(self, comm: &dyn Communicator) -> Result<SeriesWriter, OpenError> {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
-        let Registration { sets, warnings, container } = self.register(&*comm)?;
-        let lengths =
-            Lengths { chunk_steps: self.chunk_steps, chunk_bytes: self.chunk_bytes, window_steps: self.window_steps };
+        let Registration { sets, warnings, resumed, mut container } = self.register(&*comm)?;
+        let lengths = Lengths { chunk_steps: self.chunk_steps, window_steps: self.window_steps };
         let writes_scale = comm.rank() == 0;
         let sets: std::io::Result<Vec<LocalSet>> = self
             .sets
             .iter()
             .zip(sets)
-            .map(|(set, RegisteredSet { points, placement, directory })| {
-                LocalSet::new(set, points, placement, directory, writes_scale, lengths)
+            .enumerate()
+            .map(|(index, (set, RegisteredSet { geometry, placement, directory }))| {
+                let rows = resumed.as_ref().map_or(0, |state| state.sets[index].rows);
+                LocalSet::new(set, geometry, placement, directory, writes_scale, rows, lengths)
             })
             .collect();
         let sets = sets.map_err(|error| {
             format!("there is no memory for windows of {} steps ({error}); choose a smaller window", self.window_steps)
         });
         let route = Route { choice: self.path_choice, collective_write: self.hints.collective_write };
-        let (file, path, sets) = match self.open_everywhere(comm, sets, route) {
+        let opened = self.open_everywhere(comm, sets, route);
+        let Opened { file, own_file, path, mut sets } = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if let Some(container) = container {
+                if let Some(container) = container
+                    && resumed.is_none()
+                {
                     // An empty file in the place of a run that never began would only be in the way.
                     drop(container);
                     let _ = self.storage.remove(&self.path);
@@ -49,17 +66,28 @@ impl SeriesBuilder {
                 return Err(error);
             }
         };
+        let mut replaying = None;
+        if let (Some(state), Existing::Resume(policy)) = (&resumed, self.existing) {
+            let check = if policy == Replay::Rewrite { ResumeCheck::All } else { self.resume_check };
+            let takeover = Takeover { file: &file, own_file, state, policy, check };
+            replaying = takeover.run(container.as_mut(), &mut sets)?.map(Box::new);
+        }
+        let watermark = resumed.as_ref().and_then(|state| state.watermark);
         let mut statistics = Statistics::default();
         statistics.seconds.create = begin.elapsed().as_secs_f64();
         Ok(SeriesWriter {
             file,
             container,
             sets,
-            schedule: Schedule::new(self.window_steps, self.flush_seconds),
+            schedule: Schedule::new(self.window_steps, self.flush_seconds).behind(watermark),
             state: WriterState::Open,
-            row_state: RowState::Filling,
+            row_state: RowState::resumed(watermark),
+            step_offset: self.step_offset,
             step: None,
-            watermark: None,
+            watermark,
+            epoch: resumed.map_or(1, |state| state.epoch),
+            replaying,
+            settlement: Settlement::default(),
             first_cause: None,
             deferred: None,
             staging: Buffer::Heap(Vec::new()),
@@ -79,7 +107,7 @@ impl SeriesBuilder {
         comm: Box<dyn Communicator>,
         sets: Result<Vec<LocalSet>, String>,
         route: Route,
-    ) -> Result<(CollectiveFile, Path, Vec<LocalSet>), OpenError> {
+    ) -> Result<Opened, OpenError> {
         let shown = self.path.display();
         let opened = sets.and_then(|sets| match self.storage.open(&self.path, OpenMode::ReadWrite) {
             Ok(file) => Ok((file, sets)),
@@ -96,8 +124,9 @@ impl SeriesBuilder {
         if let Err(failure) = agree(&*comm, outcome, &mut layout)? {
             return Err(OpenError::Elsewhere { rank: failure.rank, message: failure.message });
         }
-        let (file, sets) = opened.expect("no rank failed");
+        let (own_file, sets) = opened.expect("no rank failed");
         let path = route.path(layout.map(|element| element.value));
-        Ok((CollectiveFile::over(comm, file, self.hints.clone()), path, sets))
+        let file = CollectiveFile::over(comm, Arc::clone(&own_file), self.hints.clone());
+        Ok(Opened { file, own_file, path, sets })
     }
 }

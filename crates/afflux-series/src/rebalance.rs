@@ -182,10 +182,15 @@ impl SeriesWriter {
     fn move_points(&mut self, set: SetId, map: Map) -> Result<Rebalanced, RebalanceError> {
         let comm = self.file.communicator();
         let local = &self.sets[set.0];
+        // What the old owners have rewritten of a column of the file is theirs to finish.
+        let left = self.replaying.as_mut().map_or(Ok(()), |replaying| replaying.leave_column(set.0, local));
         let messages: Vec<(usize, Vec<u8>)> =
             map.answers.iter().map(|(rank, answer)| (*rank, encoded(answer))).collect();
         let received = comm.sparse_exchange(&slices(&messages))?;
-        let room = make_room(local, map.roster, &map.asked, &received);
+        let room = match left {
+            Ok(()) => make_room(local, map.roster, &map.asked, &received),
+            Err(error) => Err(RebalanceError::Refused { problem: format!("cannot rewrite replayed rows: {error}") }),
+        };
         let pieces = self.sets.iter().enumerate().map(|(index, other)| match &room {
             Ok((renewed, _)) if index == set.0 => renewed.layout.pieces(),
             _ => other.layout.pieces(),

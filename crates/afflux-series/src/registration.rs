@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use afflux_comm::Communicator;
-use afflux_container::{ContainerWriter, FileSpec};
+use afflux_container::{ContainerWriter, FileSpec, ResumeError, SetGeometry, VariableSpec};
 
 use crate::OpenError;
 use crate::builder::{Existing, SeriesBuilder};
@@ -15,6 +15,7 @@ use crate::holdings::Placement;
 use crate::local_points::Roster;
 use crate::numbers::Numbers;
 use crate::registry::{self, Piece, Registered};
+use crate::resume::FileState;
 use crate::settings::first_difference;
 use crate::wire::{Damaged, Decoder, Encoder};
 
@@ -24,20 +25,31 @@ pub(crate) struct Registration {
     pub sets: Vec<RegisteredSet>,
     /// What was odd about the points; the same on all ranks.
     pub warnings: Vec<String>,
-    /// The created file, on rank 0.
+    /// What the file holds, if it was there and is resumed.
+    pub resumed: Option<FileState>,
+    /// The file, on rank 0.
     pub container: Option<ContainerWriter>,
 }
 
 /// One set and this rank's part of it.
 pub(crate) struct RegisteredSet {
-    /// Points of the set in all.
-    pub points: u64,
+    /// The shape of its chunks: the file's, where that is resumed.
+    pub geometry: SetGeometry,
     pub placement: Placement,
     pub directory: Rc<Directory>,
 }
 
 /// What rank 0 made of the messages, or the rank that is to blame and why.
-type Settled = Result<(Vec<Registered>, ContainerWriter), (usize, OpenError)>;
+type Settled = Result<(Vec<Registered>, ContainerWriter, Option<FileState>), (usize, OpenError)>;
+
+/// What all ranks learn.
+#[derive(Default)]
+struct Common {
+    /// Of each set its chunks, and how its directory is shared out.
+    sets: Vec<(SetGeometry, DirectoryShape)>,
+    warnings: Vec<String>,
+    resumed: Option<FileState>,
+}
 
 impl SeriesBuilder {
     /// Collective: registers the points and creates the file.
@@ -48,8 +60,8 @@ impl SeriesBuilder {
         let mut orphans = Vec::new();
         if comm.rank() == 0 {
             match self.settle(gathered) {
-                Ok((registered, container)) => {
-                    common = encode_common(&registered);
+                Ok((registered, container, resumed)) => {
+                    common = encode_common(&registered, &container, resumed.as_ref());
                     replies = (0..comm.size()).map(|rank| encode_reply(&registered, rank)).collect();
                     orphans = registered.into_iter().map(|set| set.orphans).collect();
                     created = Ok(Some(container));
@@ -67,7 +79,8 @@ impl SeriesBuilder {
         checked?;
         let container = created?;
         let damaged = |damaged: Damaged| OpenError::Settings(damaged.to_string());
-        let (shapes, warnings) = decode_common(&common)
+        let Common { sets: shapes, warnings, resumed } = self
+            .decode_common(&common)
             .map_err(damaged)?
             .map_err(|(rank, message)| OpenError::Elsewhere { rank, message })?;
         let reply = comm.scatter(0, &replies)?;
@@ -75,7 +88,7 @@ impl SeriesBuilder {
         for (set, fills) in sets.iter_mut().zip(orphans) {
             set.placement.fills = fills;
         }
-        Ok(Registration { sets, warnings, container })
+        Ok(Registration { sets, warnings, resumed, container })
     }
 
     /// This rank's settings and points, or why there are none.
@@ -139,17 +152,58 @@ impl SeriesBuilder {
             attributes: self.attributes.clone(),
             chunk_bytes: self.chunk_bytes,
         };
+        let (container, resumed) = self.take_file(&spec).map_err(|error| (0, error))?;
+        Ok((registered, container, resumed))
+    }
+
+    /// On rank 0: creates the file, or takes it over.
+    fn take_file(&self, spec: &FileSpec) -> Result<(ContainerWriter, Option<FileState>), OpenError> {
         let existing = match self.existing {
             Existing::Refuse => afflux_container::Existing::Refuse,
             Existing::Replace => afflux_container::Existing::Replace,
+            Existing::Resume(_) => match ContainerWriter::resume(self.storage.clone(), &self.path, spec) {
+                Ok(resumed) => {
+                    let state = FileState::of(&resumed);
+                    return Ok((resumed.writer, Some(state)));
+                }
+                Err(ResumeError::Missing { .. }) => afflux_container::Existing::Refuse,
+                Err(error) => return Err(error.into()),
+            },
         };
-        let container = ContainerWriter::create(self.storage.clone(), &self.path, &spec, existing);
-        Ok((registered, container.map_err(|error| (0, error.into()))?))
+        Ok((ContainerWriter::create(self.storage.clone(), &self.path, spec, existing)?, None))
     }
 
-    fn decode_reply(&self, reply: &[u8], shapes: Vec<(u64, DirectoryShape)>) -> Result<Vec<RegisteredSet>, Damaged> {
+    /// What [`encode_common`] wrote, or the rank that refused and its message.
+    fn decode_common(&self, bytes: &[u8]) -> Result<Result<Common, (usize, String)>, Damaged> {
+        let mut message = Decoder::new(bytes);
+        if message.word()? == 1 {
+            let rank = usize::try_from(message.word()?).unwrap_or(usize::MAX);
+            return Ok(Err((rank, message.text()?.to_owned())));
+        }
+        let mut common = Common::default();
+        for set in &self.sets {
+            let variables: Vec<VariableSpec> = set.variables.iter().map(|variable| variable.spec.clone()).collect();
+            let points = message.word()?;
+            let per_chunk = (0..variables.len()).map(|_| message.word()).collect::<Result<Vec<_>, _>>()?;
+            let mut geometry = SetGeometry::of(points, &variables, self.chunk_steps, self.chunk_bytes);
+            geometry.points_per_chunk = per_chunk;
+            common.sets.push((geometry, DirectoryShape::decode(&mut message)?));
+        }
+        let count = message.count(8)?;
+        common.warnings = (0..count).map(|_| message.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+        if message.word()? == 1 {
+            common.resumed = Some(FileState::decode(&mut message)?);
+        }
+        Ok(Ok(common))
+    }
+
+    fn decode_reply(
+        &self,
+        reply: &[u8],
+        shapes: Vec<(SetGeometry, DirectoryShape)>,
+    ) -> Result<Vec<RegisteredSet>, Damaged> {
         let mut reply = Decoder::new(reply);
-        let sets = self.sets.iter().zip(shapes).map(|(set, (points, shape))| {
+        let sets = self.sets.iter().zip(shapes).map(|(set, (geometry, shape))| {
             let (owned, not_owned) = (Numbers::decode(&mut reply)?, Numbers::decode(&mut reply)?);
             let block = Block::decode(&mut reply)?;
             let roster = Roster::of(&set.points);
@@ -157,18 +211,21 @@ impl SeriesBuilder {
                 return Err(Damaged);
             }
             let placement = Placement { roster, owned, not_owned, fills: Numbers::default() };
-            Ok(RegisteredSet { points, placement, directory: Rc::new(Directory { shape, block }) })
+            Ok(RegisteredSet { geometry, placement, directory: Rc::new(Directory { shape, block }) })
         });
         sets.collect()
     }
 }
 
-/// What all ranks learn: of each set how many points it has and how its directory is shared out; and the warnings.
-fn encode_common(registered: &[Registered]) -> Vec<u8> {
+/// The message of [`Common`].
+fn encode_common(registered: &[Registered], container: &ContainerWriter, resumed: Option<&FileState>) -> Vec<u8> {
     let mut message = Encoder::default();
-    message.word(0).word(registered.len() as u64);
-    for set in registered {
+    message.word(0);
+    for (index, set) in registered.iter().enumerate() {
         message.word(set.points);
+        for &points in &container.geometry(index).points_per_chunk {
+            message.word(points);
+        }
         set.directory.0.encode(&mut message);
     }
     let warnings = || registered.iter().flat_map(|set| &set.warnings);
@@ -176,23 +233,11 @@ fn encode_common(registered: &[Registered]) -> Vec<u8> {
     for warning in warnings() {
         message.text(warning);
     }
-    message.finish()
-}
-
-/// What [`encode_common`] wrote, or the rank that refused and its message.
-#[expect(clippy::type_complexity, reason = "used once")]
-fn decode_common(bytes: &[u8]) -> Result<Result<(Vec<(u64, DirectoryShape)>, Vec<String>), (usize, String)>, Damaged> {
-    let mut message = Decoder::new(bytes);
-    if message.word()? == 1 {
-        let rank = usize::try_from(message.word()?).unwrap_or(usize::MAX);
-        return Ok(Err((rank, message.text()?.to_owned())));
+    message.word(u64::from(resumed.is_some()));
+    if let Some(state) = resumed {
+        state.encode(&mut message);
     }
-    let count = message.count(8)?;
-    let shapes = (0..count).map(|_| Ok((message.word()?, DirectoryShape::decode(&mut message)?)));
-    let shapes = shapes.collect::<Result<_, Damaged>>()?;
-    let count = message.count(8)?;
-    let warnings = (0..count).map(|_| message.text().map(str::to_owned)).collect::<Result<_, _>>()?;
-    Ok(Ok((shapes, warnings)))
+    message.finish()
 }
 
 fn encode_reply(registered: &[Registered], rank: usize) -> Vec<u8> {

@@ -25,6 +25,12 @@ impl Schedule {
         Self { window_steps_max, flush_seconds, window_steps, boundary: None }
     }
 
+    /// The schedule of a file that is sealed up to `watermark`: the first window lies behind it, wherever a rank begins.
+    pub fn behind(mut self, watermark: Option<Step>) -> Self {
+        self.boundary = watermark.map(|watermark| (watermark + 1).saturating_add(self.window_steps));
+        self
+    }
+
     /// The boundary that `step` has reached, if a flush is due before its row is kept.
     pub fn due(&mut self, step: Step) -> Option<Step> {
         match self.boundary {

@@ -50,6 +50,8 @@ impl SeriesBuilder {
             format!("chunk_steps {}", self.chunk_steps),
             format!("chunk_bytes {}", self.chunk_bytes),
             format!("existing {:?}", self.existing),
+            format!("step_offset {}", self.step_offset),
+            format!("resume_check {:?}", self.resume_check),
             format!("units of time `{}` and length `{}`", self.time_units, self.length_units),
             format!("attributes {:?}", self.attributes),
             format!("write_path {:?}", self.path_choice),

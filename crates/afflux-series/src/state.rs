@@ -19,6 +19,12 @@ pub enum RowState {
 }
 
 impl RowState {
+    /// The state in which a rank opens a file that is sealed up to `watermark`.
+    #[must_use]
+    pub fn resumed(watermark: Option<Step>) -> Self {
+        watermark.map_or(Self::Filling, |watermark| Self::Replaying { watermark })
+    }
+
     /// The state for a row of `step`: replaying ends with the first step behind the watermark.
     #[must_use]
     pub fn of(self, step: Step) -> Self {

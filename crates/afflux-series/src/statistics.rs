@@ -30,8 +30,12 @@ impl PhaseSeconds {
 /// Returned by [`SeriesWriter::close`](crate::SeriesWriter::close), the same on all ranks but for `seconds`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
-    /// Rows appended, over all sets.
+    /// Rows that this run has added to the file, over all sets.
     pub rows: u64,
+    /// Rows that the file had already and that were given again, over all sets; of the rank that replayed most.
+    pub replayed_rows: u64,
+    /// Bytes of blocks that replayed rows have changed in the file, over all ranks.
+    pub rewritten_bytes: u64,
     /// Bytes of samples: rows x points x bytes of a point's row, over all sets and ranks.
     pub payload_bytes: u64,
     /// Length of the closed file.

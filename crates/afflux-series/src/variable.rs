@@ -142,3 +142,14 @@ macro_rules! values_from {
     )*};
 }
 values_from!(F32 f32, F64 f64, I32 i32, I64 i64);
+/// A value as text, with as many digits as tell it from all others.
+pub(crate) fn value_text(element: ElementType, bytes: &[u8]) -> String {
+    let four = || bytes.try_into().expect("four bytes");
+    let eight = || bytes.try_into().expect("eight bytes");
+    match element {
+        ElementType::F32 => format!("{:?}", f32::from_le_bytes(four())),
+        ElementType::F64 => format!("{:?}", f64::from_le_bytes(eight())),
+        ElementType::I32 => i32::from_le_bytes(four()).to_string(),
+        ElementType::I64 => i64::from_le_bytes(eight()).to_string(),
+    }
+}

@@ -17,6 +17,8 @@ struct VariableRows {
     element: ElementType,
     /// Values in a row.
     columns: usize,
+    /// How many of them, at the end, are filled by us.
+    filled: usize,
     /// Offset of the first row in the buffer, in bytes.
     start: usize,
 }
@@ -58,7 +60,7 @@ impl Window {
         let rows: Vec<VariableRows> = variables
             .iter()
             .map(|&(element, given, filled)| {
-                let variable = VariableRows { element, columns: given + filled, start: length };
+                let variable = VariableRows { element, columns: given + filled, filled, start: length };
                 length = rows_max
                     .checked_mul(variable.row_bytes())
                     .and_then(|more| length.checked_add(more))
@@ -66,28 +68,34 @@ impl Window {
                 Ok(variable)
             })
             .collect::<io::Result<_>>()?;
-        let mut bytes = Buffer::zeroed(length)?;
-        for (variable, &(element, given, filled)) in rows.iter().zip(variables) {
-            if filled > 0 {
-                let fill = element.fill_value_bytes();
-                for row in bytes[variable.range(0, rows_max)].chunks_exact_mut(variable.row_bytes()) {
-                    for value in row[given * element.bytes()..].chunks_exact_mut(element.bytes()) {
-                        value.copy_from_slice(&fill[..element.bytes()]);
-                    }
-                }
-            }
-        }
+        let bytes = Buffer::zeroed(length)?;
         let (mut steps, mut times) = (Vec::new(), Vec::new());
         steps.try_reserve_exact(rows_max).map_err(|_| too_large)?;
         times.try_reserve_exact(rows_max).map_err(|_| too_large)?;
         Ok(Self { variables: rows, bytes, steps, times, first_row, rows_max })
     }
 
-    /// Begins the row of `step`.
+    /// Begins the row of `step`; the points that nobody owns get their fill values.
     pub fn begin_row(&mut self, step: Step, time: f64) {
-        assert!(self.steps.len() < self.rows_max, "a flush is due before the window is full");
+        let row = self.steps.len();
+        assert!(row < self.rows_max, "a flush is due before the window is full");
+        for variable in self.variables.iter().filter(|variable| variable.filled > 0) {
+            let element_bytes = variable.element.bytes();
+            let fill = variable.element.fill_value_bytes();
+            let range = variable.range(row, 1);
+            for value in
+                self.bytes[range.end - variable.filled * element_bytes..range.end].chunks_exact_mut(element_bytes)
+            {
+                value.copy_from_slice(&fill[..element_bytes]);
+            }
+        }
         self.steps.push(step);
         self.times.push(time);
+    }
+
+    /// The row numbered `row` is given again: its step and time.
+    pub fn put_again(&mut self, row: usize, step: Step, time: f64) {
+        (self.steps[row], self.times[row]) = (step, time);
     }
 
     /// Copies one variable's values into the last row, `first_column` values from its start.

@@ -8,6 +8,7 @@ use afflux_container::ContainerWriter;
 use crate::buffer::Buffer;
 use crate::builder::SeriesBuilder;
 use crate::local_set::LocalSet;
+use crate::replay::{GivenRow, Replaying, Settlement};
 use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::state::{Event, RowState, WriterState};
@@ -24,6 +25,9 @@ pub enum Appended {
     Kept,
     /// The set's cadence does not ask for this step; nothing was kept.
     NotDue,
+    /// The file has it already: the run was resumed and has not passed the last sealed step yet. It was skipped, compared or
+    /// rewritten, as [`Replay`](crate::Replay) says.
+    Replayed,
 }
 
 /// Writes the samples of a running simulation into one file; made by [`SeriesWriter::at`].
@@ -39,10 +43,17 @@ pub struct SeriesWriter {
     pub(crate) schedule: Schedule,
     pub(crate) state: WriterState,
     pub(crate) row_state: RowState,
+    /// What the caller's steps lack to those of the file.
+    pub(crate) step_offset: Step,
     /// The largest step seen.
     pub(crate) step: Option<Step>,
     /// Every due row up to here is sealed.
     pub(crate) watermark: Option<Step>,
+    pub(crate) epoch: u64,
+    /// The file as it was resumed, until the run has passed its watermark.
+    pub(crate) replaying: Option<Box<Replaying>>,
+    /// What the flush under way has to seal of a replay.
+    pub(crate) settlement: Settlement,
     /// What made the writer fail.
     pub(crate) first_cause: Option<String>,
     /// A failure of rank 0 behind the verdict of a flush; told to all ranks by the next collective call.
@@ -89,9 +100,22 @@ impl SeriesWriter {
         self.state
     }
 
+    /// What this rank does with the rows it is given.
+    #[must_use]
+    pub fn row_state(&self) -> RowState {
+        self.row_state
+    }
+
+    /// Counts the writers of the file's life: 1 for that of a new file.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Whether the set has a row at `step`.
     #[must_use]
     pub fn is_due(&self, set: SetId, step: Step) -> bool {
+        let step = step.saturating_add(self.step_offset);
         self.sets.get(set.0).is_some_and(|set| step.is_multiple_of(set.cadence_steps))
     }
 
@@ -100,13 +124,25 @@ impl SeriesWriter {
     ///
     /// Local, without system call or allocation, but for the first append of a new window, which flushes the last one
     /// (collective). Steps ascend; a step at which the set has no row due is passed over.
+    ///
+    /// In a resumed run, rows up to the last sealed step are replayed ([`Appended::Replayed`]). Where they are compared or rewritten,
+    /// this rank reads (and perhaps writes) its own part of a column of the file when they enter it.
     pub fn append(&mut self, set: SetId, step: Step, time: f64, row: &[Values<'_>]) -> Result<Appended, AppendError> {
+        let step = self.file_step(step)?;
         if !self.prepare(set, step, time)? {
             return Ok(Appended::NotDue);
         }
         let local = &mut self.sets[set.0];
-        check_row(local, local.layout.holdings.roster.len(), row)?;
-        begin_row(local, step, time)?;
+        let points = local.layout.holdings.roster.len();
+        check_row(local, points, row)?;
+        check_patches(local, step)?;
+        if let Some(replaying) = self.replaying.as_mut().filter(|_| self.row_state != RowState::Filling) {
+            replaying.row(set.0, local, &GivenRow { step, time, row, places: 0..points })?;
+            finish_row(local);
+            self.statistics.replayed_rows += 1;
+            return Ok(Appended::Replayed);
+        }
+        local.window.begin_row(step, time);
         for (variable, &values) in row.iter().enumerate() {
             local.window.put(variable, 0, values);
         }
@@ -124,6 +160,7 @@ impl SeriesWriter {
         time: f64,
         row: &[Values<'_>],
     ) -> Result<Appended, AppendError> {
+        let step = self.file_step(step)?;
         if !self.prepare(set, step, time)? {
             return Ok(Appended::NotDue);
         }
@@ -133,15 +170,29 @@ impl SeriesWriter {
             return Err(AppendError::Unknown { what: "patch", index: patch, count });
         };
         check_row(local, points.len(), row)?;
+        let is_replayed = self.row_state != RowState::Filling;
         if local.missing_count == 0 {
-            begin_row(local, step, time)?;
+            if !is_replayed {
+                local.window.begin_row(step, time);
+            }
             local.missing.fill(true);
             local.missing_count = count;
         }
-        if !std::mem::take(&mut local.missing[patch]) {
+        if !local.missing[patch] {
             let problem = format!("patch {patch} came twice");
             return Err(AppendError::Patches { set: local.name.clone(), step, problem });
         }
+        if let Some(replaying) = self.replaying.as_mut().filter(|_| is_replayed) {
+            replaying.row(set.0, local, &GivenRow { step, time, row, places: points })?;
+            local.missing[patch] = false;
+            local.missing_count -= 1;
+            if local.missing_count == 0 {
+                finish_row(local);
+                self.statistics.replayed_rows += 1;
+            }
+            return Ok(Appended::Replayed);
+        }
+        local.missing[patch] = false;
         local.missing_count -= 1;
         for (variable, &values) in row.iter().enumerate() {
             let first_column = points.start * local.layout.variables[variable].values();
@@ -153,6 +204,12 @@ impl SeriesWriter {
         Ok(Appended::Kept)
     }
 
+    /// The file's step of a step of the caller's.
+    fn file_step(&self, step: Step) -> Result<Step, AppendError> {
+        let in_file = step.checked_add(self.step_offset).filter(|&in_file| in_file <= STEP_MAX);
+        in_file.ok_or(AppendError::StepRange { step })
+    }
+
     /// What precedes every row: the step is checked, a flush made where one is due. `true` if the set has a row at this step.
     fn prepare(&mut self, set: SetId, step: Step, time: f64) -> Result<bool, AppendError> {
         if self.state.after(Event::Append).is_none() {
@@ -161,9 +218,6 @@ impl SeriesWriter {
         let count = self.sets.len();
         if set.0 >= count {
             return Err(AppendError::Unknown { what: "set", index: set.0, count });
-        }
-        if step > STEP_MAX {
-            return Err(AppendError::StepRange { step });
         }
         if !time.is_finite() {
             return Err(AppendError::Time { step, time });
@@ -185,6 +239,11 @@ impl SeriesWriter {
                     return Err(AppendError::StepOrder { set: local.name.clone(), step, last: step });
                 }
             }
+        }
+        if self.step.is_none()
+            && let Some(replaying) = &self.replaying
+        {
+            replaying.check_first_step(step, &self.sets)?;
         }
         if let Some(boundary) = self.schedule.due(step) {
             self.flush(boundary, step)?;
@@ -254,7 +313,7 @@ fn check_row(local: &LocalSet, points: usize, row: &[Values<'_>]) -> Result<(), 
     Ok(())
 }
 
-fn begin_row(local: &mut LocalSet, step: Step, time: f64) -> Result<(), AppendError> {
+fn check_patches(local: &LocalSet, step: Step) -> Result<(), AppendError> {
     if local.missing_count > 0 {
         let problem = format!(
             "{} of {} patches have come, then a whole row",
@@ -263,7 +322,6 @@ fn begin_row(local: &mut LocalSet, step: Step, time: f64) -> Result<(), AppendEr
         );
         return Err(AppendError::Patches { set: local.name.clone(), step, problem });
     }
-    local.window.begin_row(step, time);
     Ok(())
 }
 

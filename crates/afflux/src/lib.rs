@@ -33,10 +33,15 @@
 pub use afflux_collective::{Hints, Path as WritePath};
 pub use afflux_container::{ElementType, PointTable, VariableSpec};
 pub use afflux_series::{
-    AppendError, Appended, Duplicates, Existing, FlushError, GridBlock, LocalPoints, OpenError, Orphans, PhaseSeconds,
-    Point, PointGrid, ProbeSet, RebalanceError, Rebalanced, STEP_MAX, SeriesBuilder, SeriesWriter, SetId,
-    StationsError, Statistics, Step, Values, Variable, parse_stations, read_stations,
+    AppendError, Appended, Difference, Duplicates, Existing, FlushError, GridBlock, LocalPoints, OpenError, Orphans,
+    PhaseSeconds, Point, PointGrid, ProbeSet, RebalanceError, Rebalanced, Replay, ResumeCheck, STEP_MAX, SeriesBuilder,
+    SeriesWriter, SetId, StationsError, Statistics, Step, Values, Variable, parse_stations, read_stations,
 };
+
+/// What a writer is doing, and what a rank does with its rows.
+pub mod state {
+    pub use afflux_series::state::*;
+}
 
 /// Ranks and messages.
 pub mod comm {

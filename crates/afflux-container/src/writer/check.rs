@@ -80,6 +80,21 @@ impl ContainerWriter {
         Ok(found)
     }
 
+    /// Holds a sealed column against its checksum, `sum` being that of its sealed rows as they are on the medium
+    /// ([`crate::checksum`]): for those who share the reading out.
+    ///
+    /// # Errors
+    /// As [`Self::column_chunks`].
+    ///
+    /// # Panics
+    /// If there is no such set.
+    pub fn judge_column(&mut self, set: usize, column: u64, sum: u64) -> Result<Option<DamagedColumn>, WriteError> {
+        self.refuse_if_failed()?;
+        let rows = self.sets[set].sealed_rows(column);
+        let slots = self.checksum_slots(set, column)?;
+        Ok(column_fault(slots, rows, sum).map(|fault| self.damaged_column(set, column, fault)))
+    }
+
     fn check_column(&mut self, set: usize, column: u64) -> Result<Option<Fault>, WriteError> {
         let rows = self.sets[set].sealed_rows(column);
         let slots = self.checksum_slots(set, column)?;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use afflux_collective::Path as WritePath;
 use afflux_comm::{Communicator, threads};
@@ -9,6 +10,7 @@ use afflux_container::{Block, ElementType, SeriesFile};
 use afflux_series::{
     Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SeriesWriter, SetId, Statistics, Values, Variable,
 };
+use afflux_storage::Storage;
 
 /// Which rank has a point.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +44,7 @@ pub struct Shape {
 }
 
 /// A whole run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Workload {
     pub sets: Vec<Shape>,
     pub steps: std::ops::Range<u64>,
@@ -54,6 +56,14 @@ pub struct Workload {
     pub checkpoints: Vec<u64>,
     /// Behind the rows of these steps all sets change owners.
     pub rebalances: Vec<(u64, Owners)>,
+    pub existing: Existing,
+    /// The solver counts so many steps less than the file.
+    pub step_offset: u64,
+    /// The writer is dropped, not closed: to the file the same as a kill of the process between two calls.
+    pub is_killed: bool,
+    pub storage: Option<Arc<dyn Storage>>,
+    /// Added to every value: a solver that does not repeat itself.
+    pub drift: u64,
 }
 
 impl Workload {
@@ -73,6 +83,11 @@ impl Workload {
             path: None,
             checkpoints: Vec::new(),
             rebalances: Vec::new(),
+            existing: Existing::Refuse,
+            step_offset: 0,
+            is_killed: false,
+            storage: None,
+            drift: 0,
         }
     }
 }
@@ -210,7 +225,11 @@ pub fn open(
         .window_steps(workload.window_steps)
         .chunk_steps(workload.chunk_steps)
         .chunk_bytes(workload.chunk_bytes)
-        .existing(Existing::Refuse);
+        .existing(workload.existing)
+        .step_offset(workload.step_offset);
+    if let Some(storage) = &workload.storage {
+        builder = builder.storage(Arc::clone(storage));
+    }
     if let Some(path) = workload.path {
         builder = builder.write_path(path);
     }
@@ -228,8 +247,9 @@ pub fn run_rank(path: &Path, workload: &Workload, comm: &dyn Communicator) -> Re
     for step in workload.steps.clone() {
         for (set, shape) in workload.sets.iter().enumerate() {
             if run.is_due(SetId(set), step) {
-                let row = Row::of(set, shape, &ids[set], step);
-                run.append(SetId(set), step, step as f64 * 0.25, &row.values()).map_err(RunError::Append)?;
+                let in_file = step + workload.step_offset;
+                let row = Row::of(set, shape, &ids[set], in_file + (workload.drift << 32));
+                run.append(SetId(set), step, time(in_file), &row.values()).map_err(RunError::Append)?;
             }
         }
         for &(_, owners) in workload.rebalances.iter().filter(|&&(at, _)| at == step) {
@@ -239,7 +259,15 @@ pub fn run_rank(path: &Path, workload: &Workload, comm: &dyn Communicator) -> Re
             run.checkpoint().map_err(RunError::Flush)?;
         }
     }
+    if workload.is_killed {
+        return Ok(Statistics::default());
+    }
     run.close().map_err(RunError::Flush)
+}
+
+/// The time of a step: no step of the file, and not a multiple of anything.
+pub fn time(step: u64) -> f64 {
+    (step as f64 + 0.3) * 0.1
 }
 
 /// Gives the points of all sets other owners.
@@ -279,6 +307,18 @@ pub fn write(path: &Path, ranks: usize, workload: &Workload) -> Statistics {
     results.into_iter().map(Result::unwrap).next_back().unwrap()
 }
 
+/// Writes the workload on thread ranks and returns what each rank says.
+pub fn attempt(path: &Path, ranks: usize, workload: &Workload) -> Vec<Result<Statistics, String>> {
+    let results = threads::run(ranks, |comm| run_rank(path, workload, &comm));
+    let text = |error| match error {
+        RunError::Open(error) => error.to_string(),
+        RunError::Append(error) => error.to_string(),
+        RunError::Flush(error) => error.to_string(),
+        RunError::Rebalance(error) => error.to_string(),
+    };
+    results.into_iter().map(|result| result.map_err(text)).collect()
+}
+
 /// Every value of the file against its definition, and the file's own checksums.
 pub fn check(path: &Path, workload: &Workload) {
     let file = SeriesFile::open(path).unwrap();
@@ -294,6 +334,8 @@ pub fn check(path: &Path, workload: &Workload) {
         );
         let steps: Vec<i64> = due.iter().map(|step| step.cast_signed()).collect();
         assert_eq!(file.steps(set, 0..info.rows_sealed).unwrap(), steps);
+        let times: Vec<f64> = due.iter().map(|&step| time(step)).collect();
+        assert_eq!(file.times(set, 0..info.rows_sealed).unwrap(), times);
         let mut ids: Vec<i64> = (0..shape.points).map(|index| id_of(index, shape.points)).collect();
         ids.sort_unstable();
         assert_eq!(file.points(set).unwrap().ids, ids);
@@ -305,6 +347,7 @@ pub fn check(path: &Path, workload: &Workload) {
             for &id in &ids {
                 for component in 0..u64::from(components.unwrap_or(1)) {
                     for &step in &due {
+                        let step = step + (workload.drift << 32);
                         let expected =
                             value([set as u64, id.cast_unsigned(), variable as u64, component, step], element);
                         assert_eq!(found.next().unwrap(), &expected[..element.bytes()], "{name} of {id} at {step}");
