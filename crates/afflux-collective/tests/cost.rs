@@ -2,85 +2,17 @@
 
 mod common;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::Path as FilePath;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, Work, WriteOptions};
-use afflux_comm::{CommError, Communicator, NodeMap, PendingReduce, Received, Reduce, threads};
+use afflux_comm::{Communicator, CountingCommunicator, threads};
 use afflux_plan::Extents;
 use afflux_storage::{CountingStorage, Counts, MemoryStorage, OpenMode, Storage};
 use common::{Workload, dealt, payload};
 
 /// One rank's collective calls by name, and its work.
 type RankCost = (Vec<(&'static str, u64)>, Work);
-type Calls = Rc<RefCell<BTreeMap<&'static str, u64>>>;
-
-/// Counts the collective calls that pass through it and its duplicates.
-struct CountingComm {
-    inner: Box<dyn Communicator>,
-    calls: Calls,
-}
-
-impl CountingComm {
-    fn count(&self, call: &'static str) -> &dyn Communicator {
-        *self.calls.borrow_mut().entry(call).or_default() += 1;
-        &*self.inner
-    }
-}
-
-impl Communicator for CountingComm {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-    fn backend(&self) -> &'static str {
-        self.inner.backend()
-    }
-    fn barrier(&self) -> Result<(), CommError> {
-        self.count("barrier").barrier()
-    }
-    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
-        self.count("broadcast").broadcast(root, bytes)
-    }
-    fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
-        self.count("all_reduce").all_reduce(elements)
-    }
-    fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
-        self.count("start_all_reduce").start_all_reduce(elements)
-    }
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        self.count("all_gather").all_gather(bytes)
-    }
-    fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        self.count("gather").gather(root, bytes)
-    }
-    fn scatter(&self, root: usize, messages: &[Vec<u8>]) -> Result<Vec<u8>, CommError> {
-        self.count("scatter").scatter(root, messages)
-    }
-    fn exclusive_sum(&self, value: u64) -> Result<u64, CommError> {
-        self.count("exclusive_sum").exclusive_sum(value)
-    }
-    fn sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError> {
-        self.count("sparse_exchange").sparse_exchange(sends)
-    }
-    fn exchange(&self, sends: &[(usize, &[&[u8]])], receives: &mut [(usize, &mut [u8])]) -> Result<(), CommError> {
-        self.count("exchange").exchange(sends, receives)
-    }
-    fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
-        Ok(Box::new(Self { inner: self.inner.duplicate()?, calls: Rc::clone(&self.calls) }))
-    }
-    fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
-        self.inner.split(color, key)
-    }
-    fn nodes(&self) -> &NodeMap {
-        self.inner.nodes()
-    }
-}
 
 /// Writes the workload once: each rank's collective calls and work, and the file calls of all.
 fn run(workload: &Workload, options: WriteOptions, hints: &[(&str, &str)]) -> (Vec<RankCost>, Counts) {
@@ -88,14 +20,14 @@ fn run(workload: &Workload, options: WriteOptions, hints: &[(&str, &str)]) -> (V
     storage.open(FilePath::new("f"), OpenMode::CreateNew).unwrap();
     let hints = Hints::from_pairs(hints.iter().copied()).unwrap();
     let reports = threads::run(workload.ranks.len(), |comm| {
-        let calls = Calls::default();
         let own = &workload.ranks[comm.rank()];
-        let comm = CountingComm { inner: comm.duplicate().unwrap(), calls: Rc::clone(&calls) };
+        let comm = CountingCommunicator::new(comm);
         let file = storage.open(FilePath::new("f"), OpenMode::ReadWrite).unwrap();
         let shared = CollectiveFile::new(&comm, file, hints.clone()).unwrap();
-        calls.borrow_mut().clear();
+        comm.interceptor().reset();
         let report = shared.write_all(own, &[&payload(own)], &options, Part::none()).unwrap();
-        let calls = calls.borrow().iter().map(|(&call, &count)| (call, count)).collect();
+        let mut calls: Vec<_> = comm.counts().operations.iter().map(|(call, &count)| (call.name(), count)).collect();
+        calls.sort_unstable();
         (calls, report.work)
     });
     (reports, storage.total())

@@ -114,17 +114,31 @@ pub trait PendingReduce {
     /// As [`Communicator::all_reduce`]: where the reduction cannot be completed any more, or ranks disagree about it.
     fn test(&mut self) -> Result<Option<Vec<Reduce>>, CommError>;
 
-    /// As [`Self::test`], but returns when there is a result.
+    /// As [`Self::test`], but waits until there is a result.
     ///
     /// # Errors
     /// As [`Self::test`].
-    fn wait(self: Box<Self>) -> Result<Vec<Reduce>, CommError>;
+    fn complete(&mut self) -> Result<Vec<Reduce>, CommError>;
+
+    /// Gives the communicator that it comes from up on behalf of all ranks: as [`Communicator::fail`], for a rank that
+    /// has no more than this of it.
+    fn fail(&self, cause: &str);
+
+    /// [`Self::complete`], for the last call.
+    ///
+    /// # Errors
+    /// As [`Self::test`].
+    fn wait(mut self: Box<Self>) -> Result<Vec<Reduce>, CommError> {
+        self.complete()
+    }
 }
 
 /// A group of ranks that exchange messages.
 ///
 /// Messages may be of any length, 2 GiB and more included. Methods marked *collective* are called by all ranks in the
-/// same order. After an error a communicator must not be used further, except to be dropped.
+/// same order. An error on one rank spends the communicator for all: no rank waits for ever for the one that failed, and
+/// every call that is not complete yet, or comes later, fails on every rank ([what each adapter can
+/// do](crate#when-a-call-fails)). Communicators made from it before are not touched.
 pub trait Communicator {
     /// This rank, `0..size`.
     fn rank(&self) -> usize;
@@ -187,6 +201,11 @@ pub trait Communicator {
         let _ = bytes;
         Ok(None)
     }
+
+    /// Gives the communicator up on behalf of all ranks, as if a call had failed on this one: for a rank that, for a cause
+    /// of its own, will not make the calls that the others wait for. They get [`CommError::PeerFailed`] with `cause`.
+    /// Of several failures the first stands.
+    fn fail(&self, cause: &str);
 
     /// Which ranks share a node; worked out once, when the communicator is made.
     fn nodes(&self) -> &NodeMap;

@@ -7,6 +7,7 @@
 //! place, or is cut, or is that of an earlier call, is noticed.
 
 mod collectives;
+mod failures;
 mod groups;
 mod memory;
 mod messages;
@@ -44,6 +45,14 @@ pub fn run_all(comm: &dyn Communicator, effort: Effort) {
     groups::run(comm);
     verdicts::run(comm);
     mixed::run(comm, effort.repetitions);
+}
+
+/// Collective: what becomes of ranks that wait when another fails, leaves or makes another call.
+///
+/// # Panics
+/// When the communicator breaks its contract.
+pub fn run_failures(comm: &dyn Communicator) {
+    failures::run(comm);
 }
 
 /// Collective: one call of each kind with small messages, for very many ranks.

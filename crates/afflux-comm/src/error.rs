@@ -24,6 +24,18 @@ pub enum CommError {
         /// The rank that left.
         peer: usize,
     },
+    /// Another rank's call on this communicator failed, or it gave the communicator up ([`crate::Communicator::fail`]).
+    #[error("rank {peer} failed while rank {rank} was in {call}: {message}")]
+    PeerFailed {
+        /// The call as this rank saw it.
+        call: &'static str,
+        /// The rank that was told.
+        rank: usize,
+        /// The rank that failed.
+        peer: usize,
+        /// Its error, or the cause that it gave.
+        message: String,
+    },
     /// Ranks disagree about the collective call or its arguments.
     #[error("ranks disagree in {call}: {message}")]
     Mismatch {

@@ -1,11 +1,12 @@
 //! A counter in shared memory on which ranks sleep until it has reached a certain value.
 //!
-//! A rank sleeps by the kernel's futex, shared between processes and threads. No wake-up is lost: whoever will sleep first counts
-//! itself as a sleeper and then lets the kernel compare the counter; whoever changes the counter does so before it looks for sleepers.
+//! No wake-up is lost: whoever will sleep first counts itself as a sleeper and then lets the kernel compare the counter;
+//! whoever changes the counter does so before it looks for sleepers.
 
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
+
+use crate::futex::{self, Reach};
 
 /// One counter. A cache line of its own: ranks that count on another must not disturb those who look at this. Zeros are a
 /// gate at 0 without sleepers. A process that dies while it sleeps leaves its mark as a sleeper, which costs the others a
@@ -58,8 +59,7 @@ impl Gate {
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            // SAFETY: wakes whoever waits on this address; the kernel reads nothing of it.
-            unsafe { libc::syscall(libc::SYS_futex, self.value.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+            futex::wake_all(&self.value, Reach::Memory);
         }
     }
 
@@ -74,15 +74,7 @@ impl Gate {
         fence(Ordering::SeqCst);
         let seen = self.value();
         if !awake(seen) {
-            let time = libc::timespec {
-                tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-                tv_nsec: time.subsec_nanos().into(),
-            };
-            // SAFETY: the counter is mapped while `self` lives, `time` lives through the call. Whatever it returns (woken,
-            // timed out, interrupted, changed already) the caller looks at the value again.
-            unsafe {
-                libc::syscall(libc::SYS_futex, self.value.as_ptr(), libc::FUTEX_WAIT, seen, ptr::from_ref(&time))
-            };
+            futex::sleep(&self.value, seen, Some(time), Reach::Memory);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }

@@ -7,7 +7,8 @@
 //! enough. Every method marked *collective* must be called by all ranks of the communicator in the same order.
 //!
 //! [`SelfCommunicator`] is a rank alone, [`agree`] gives all ranks one verdict, [`launch`] refuses a start under the
-//! wrong launcher, and [`conformance`] is the suite that every adapter passes.
+//! wrong launcher, [`CountingCommunicator`] and [`FaultyCommunicator`] stand around another one in tests, and
+//! [`conformance`] is the suite that every adapter passes.
 //!
 //! # When a rank dies
 //!
@@ -27,9 +28,21 @@
 //! error. Thread ranks, and MPI ranks in a small collective within one node, name the ranks they wait for; other waits of MPI
 //! ranks name only the call, for MPI does not tell who is missing.
 //!
+//! # When a call fails
+//!
+//! An error on one rank spends the communicator for all (communicators made from it before are not touched). A rank that
+//! will not make the calls that others wait for, for a cause of its own, says so with [`Communicator::fail`].
+//!
+//! - *Threads*: the others get the error at once, in the call that they are in or at the next: [`CommError::Mismatch`] where
+//!   the failure is a disagreement, else [`CommError::PeerFailed`] with the message, or [`CommError::PeerLeft`] where a rank
+//!   dropped its handle. What is borrowed by others in an exchange is taken back first.
+//! - *MPI*: the failing rank gets its error; the others are not told yet and stall.
+//!
+//! [`FaultyCommunicator`] makes any call or message fail, so that the layers above can be tried for every one of them.
+//!
 //! # Ranks that disagree
 //!
-//! Thread ranks compare call, call number, root, element count and operations in every collective, and all get
+//! Thread ranks compare call, root, element count and operations in every collective call, by its number, and all get
 //! [`CommError::Mismatch`]. Under MPI only the operations of a reduction and the lengths of an exchange are compared (and
 //! within one node the calls of those ranks whose messages this one reads); other disagreements stall, or are errors of MPI.
 
@@ -39,8 +52,13 @@ mod bytes;
 mod check;
 mod communicator;
 pub mod conformance;
+mod counting;
+mod delegate;
 mod error;
+mod faulty;
+mod futex;
 mod gate;
+mod intercept;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
@@ -50,6 +68,9 @@ pub mod threads;
 
 pub use alone::SelfCommunicator;
 pub use communicator::{Communicator, NodeMap, PendingReduce, Received, Reduce, ReduceOp};
+pub use counting::{CommCounter, CommCounts, CountingCommunicator};
 pub use error::CommError;
+pub use faulty::{CommFault, CommFaults, CommTarget, FaultyCommunicator};
 pub use gate::Gate;
+pub use intercept::{CommOperation, Intercepted, InterceptedCommunicator, Interceptor};
 pub use node_memory::NodeMemory;

@@ -4,22 +4,23 @@
 //! the default of the embedded use and needs no MPI. It stands more ranks than a machine has cores (1,536 are tested):
 //! a rank that waits sleeps in the kernel, after a short spin only where every rank has a core of its own.
 //!
-//! Four mechanisms carry all calls:
+//! Three mechanisms carry all calls:
 //!
-//! * `meeting`: all ranks deposit something, the last to arrive combines it, all collect. Every other collective
-//!   is one meeting, so each rank sleeps at most once a call, and ranks that disagree about the call are
-//!   told so.
+//! * `calls`: the calls that not all ranks have entered yet. Each rank leaves its part, the last to enter, or the root,
+//!   publishes the result, and whoever needs it picks it up: it sleeps at most once a call. Ranks that disagree about a
+//!   call are told so.
 //! * `port`: the messages that lie before a rank. `exchange` leaves only a reference to the sender's slices there, and
 //!   the receiver copies straight from them: a single copy.
-//! * `reduction`: a queue of the reductions under way, each completed by the last rank to start it.
 //! * leaving: dropping a handle, by return or by panic, marks the rank as gone in that communicator. Whoever waits for
-//!   it, now or later, gets [`CommError::PeerLeft`](crate::CommError::PeerLeft), never a hang.
+//!   it, now or later, gets [`CommError::PeerLeft`](crate::CommError::PeerLeft), never a hang; and a call that fails on
+//!   one rank ends the waits of all.
 //!
 //! Nothing here knows of files or samples.
 
+mod calls;
 mod communicator;
+mod gate;
 mod group;
-mod meeting;
 mod port;
 mod reduction;
 #[cfg(test)]

@@ -1,18 +1,15 @@
 //! Situations that users of other systems reported; the names of the tests are those of the cases.
 
 mod common;
-#[path = "common/counting_comm.rs"]
-mod counting_comm;
 
 use std::sync::Arc;
 
 use afflux_collective::Path as WritePath;
-use afflux_comm::{Communicator, threads};
+use afflux_comm::{Communicator, CountingCommunicator, threads};
 use afflux_container::{ElementType, SeriesFile};
 use afflux_series::{Duplicates, Existing, Orphans, Point, PointGrid, ProbeSet, SeriesWriter, SetId, Variable};
 use afflux_storage::{CountingStorage, PosixStorage};
 use common::{Owners, Shape, Workload, check, run_rank, write};
-use counting_comm::CountingComm;
 
 const F64: &[(&str, ElementType, Option<u32>)] = &[("u", ElementType::F64, None)];
 
@@ -62,10 +59,10 @@ fn m3_registration_takes_the_same_collectives_for_any_number_of_points() {
     for points in [3, 13_000, 100_000] {
         let file = directory.path().join(format!("{points}.nc"));
         let counted = threads::run(3, |comm| {
-            let comm = CountingComm::new(&comm);
+            let comm = CountingCommunicator::new(&comm);
             let workload = Workload { owners: Owners::Scattered, ..Workload::of(vec![shape("", points, 1)]) };
             let (run, _) = common::open(&file, &workload, &comm).unwrap();
-            let calls = comm.calls.get();
+            let calls = comm.counts().collective_calls();
             run.close().unwrap();
             calls
         });
@@ -109,9 +106,9 @@ fn m7_small_sets_share_their_flushes() {
         let shapes = (0..sets).map(|set| shape(&format!("s{set:03}"), 2, 1)).collect();
         let workload = Workload { steps: 0..40, path: Some(WritePath::TwoPhase), ..Workload::of(shapes) };
         let counted = threads::run(2, |comm| {
-            let comm = CountingComm::new(&comm);
+            let comm = CountingCommunicator::new(&comm);
             let statistics = run_rank(&file, &workload, &comm).unwrap();
-            (statistics.flushes, comm.calls.get())
+            (statistics.flushes, comm.counts().collective_calls())
         });
         check(&file, &workload);
         flushes.push(counted[0]);

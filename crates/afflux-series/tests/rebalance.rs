@@ -1,19 +1,16 @@
 //! Points change owner at any step; the file is the same as if they had not.
 
 mod common;
-#[path = "common/counting_comm.rs"]
-mod counting_comm;
 
 use std::sync::Mutex;
 
-use afflux_comm::{Communicator, threads};
+use afflux_comm::{Communicator, CountingCommunicator, threads};
 use afflux_container::{ElementType, SeriesFile};
 use afflux_series::{
     Duplicates, LocalPoints, Orphans, Point, PointGrid, ProbeSet, RebalanceError, SeriesWriter, SetId, Statistics,
     Variable,
 };
 use common::{Owners, Shape, Workload, check, differences, write};
-use counting_comm::CountingComm;
 
 fn sets() -> Vec<Shape> {
     let all = vec![
@@ -257,7 +254,7 @@ fn what_moves_is_the_unfinished_columns_of_the_points_that_move() {
     let mut calls = Vec::new();
     for (slab, window_steps) in [(10_u64, 7_u64), (2_000, 7), (2_000, 40)] {
         let counted = threads::run(4, |comm| {
-            let counting = CountingComm::new(&comm);
+            let counting = CountingCommunicator::new(&comm);
             // A slab of a grid a rank; the borders move by one tenth of a slab.
             let grid = PointGrid::spread([0.0; 3], [1.0; 3], [4 * slab, 1, 3]);
             let block = |shift: u64| {
@@ -281,9 +278,9 @@ fn what_moves_is_the_unfinished_columns_of_the_points_that_move() {
                 }
             };
             append(&mut run, 0, 0..37);
-            let before = counting.calls.get();
+            let before = counting.counts().collective_calls();
             let rebalanced = run.rebalance(SetId(0), LocalPoints::new().grid(block(slab / 10))).unwrap();
-            let calls = counting.calls.get() - before;
+            let calls = counting.counts().collective_calls() - before;
             append(&mut run, slab / 10, 37..50);
             (rebalanced, calls, run.close().unwrap())
         });

@@ -10,10 +10,6 @@ pub(super) fn run(comm: &dyn Communicator) {
     split_without_some(comm);
     split_extreme_colors(comm);
     nested(comm);
-    for expected_bytes in [0, 999, 1_001, 5_000] {
-        messages::length_mismatch(&*comm.duplicate().unwrap(), expected_bytes);
-    }
-    comm.barrier().unwrap();
 }
 
 /// The map has an entry a rank, is numbered by lowest rank and is the same on all ranks.

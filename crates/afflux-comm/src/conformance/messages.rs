@@ -1,7 +1,7 @@
 //! Checks of the sparse exchange and of the exchange with known lengths.
 
 use super::{Effort, assert_bytes, pattern};
-use crate::{CommError, Communicator};
+use crate::Communicator;
 
 pub(super) fn run(comm: &dyn Communicator, effort: Effort) {
     sparse_shapes(comm);
@@ -11,7 +11,6 @@ pub(super) fn run(comm: &dyn Communicator, effort: Effort) {
     run_ahead(comm, effort.repetitions);
     pieces(comm);
     long_ring(comm, effort.long_bytes);
-    self_length_mismatch(comm);
 }
 
 fn sparse(comm: &dyn Communicator, sends: &[(usize, Vec<u8>)]) -> Vec<(usize, Vec<u8>)> {
@@ -154,33 +153,6 @@ fn long_ring(comm: &dyn Communicator, length: usize) {
     let received = sparse(comm, &[(previous, message)]);
     assert_eq!(received.len(), 1);
     assert_bytes(&received[0].1, &pattern(next, (next + 1) % size, 9, length), "long sparse ring");
-}
-
-/// A wrong length to itself is an error on this rank and disturbs nothing else.
-fn self_length_mismatch(comm: &dyn Communicator) {
-    let rank = comm.rank();
-    let duplicate = comm.duplicate().unwrap();
-    let found = duplicate.exchange(&[(rank, &[&[1, 2, 3]])], &mut [(rank, &mut [0; 2])]);
-    assert!(matches!(found, Err(CommError::Mismatch { .. })), "{found:?}");
-}
-
-/// Collective: a rank that expects too few or too many bytes gets an error and the sender does not hang. The
-/// communicator is spent after it.
-pub(super) fn length_mismatch(comm: &dyn Communicator, expected_bytes: usize) {
-    let last = comm.size() - 1;
-    let message = pattern(0, last, 0, 1_000);
-    if last == 0 {
-        return;
-    }
-    if comm.rank() == last {
-        let mut buffer = vec![0; expected_bytes];
-        let found = comm.exchange(&[], &mut [(0, &mut buffer)]);
-        assert!(matches!(found, Err(CommError::Mismatch { .. })), "{found:?}");
-    } else if comm.rank() == 0 {
-        comm.exchange(&[(last, &[&message])], &mut []).unwrap();
-    } else {
-        comm.exchange(&[], &mut []).unwrap();
-    }
 }
 
 pub(super) fn huge_exchange(comm: &dyn Communicator, length: usize) {

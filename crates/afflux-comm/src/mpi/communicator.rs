@@ -557,6 +557,8 @@ impl Communicator for MpiCommunicator {
         Ok(memory.map(|memory| NodeMemory::of_mapping(memory.at(TOKEN_PAGE_BYTES, bytes), bytes, Arc::new(memory))))
     }
 
+    fn fail(&self, _cause: &str) {}
+
     fn nodes(&self) -> &NodeMap {
         &self.nodes
     }

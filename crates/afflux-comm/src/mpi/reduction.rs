@@ -172,13 +172,15 @@ impl PendingReduce for MpiReduction {
         Ok(None)
     }
 
-    fn wait(mut self: Box<Self>) -> Result<Vec<Reduce>, CommError> {
+    fn complete(&mut self) -> Result<Vec<Reduce>, CommError> {
         let mut poll = Poll::new(self.patience, "start_all_reduce", false);
         while !self.look()? {
             poll.pause();
         }
         self.result()
     }
+
+    fn fail(&self, _cause: &str) {}
 }
 
 impl Drop for MpiReduction {

@@ -1,10 +1,10 @@
-//! The handle of one thread rank: the trait's calls, said as meetings and posts.
+//! The handle of one thread rank: the trait's calls, said as parts left for each other and posts.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::calls::{Awaited, Call, Entered, Failure, Parts, Publisher};
 use super::group::Group;
-use super::meeting::{Call, Slot};
 use super::port::Place;
 use super::reduction::ThreadReduction;
 use crate::{CommError, Communicator, NodeMap, NodeMemory, PendingReduce, Received, Reduce, check};
@@ -16,8 +16,8 @@ use crate::{CommError, Communicator, NodeMap, NodeMemory, PendingReduce, Receive
 pub struct ThreadCommunicator {
     group: Arc<Group>,
     rank: usize,
-    /// Collective calls made so far; the same on all ranks between calls.
-    calls: Cell<u64>,
+    /// Exchanges of both kinds so far; the same on all ranks between calls.
+    exchanges: Cell<u64>,
 }
 
 impl Drop for ThreadCommunicator {
@@ -26,9 +26,22 @@ impl Drop for ThreadCommunicator {
     }
 }
 
+/// A call that has no root, and in which all elements are alike.
+fn plain(name: &'static str) -> Call {
+    Call { name, argument: 0, digest: 0 }
+}
+
+fn rooted(name: &'static str, root: usize) -> Call {
+    Call { name, argument: root, digest: 0 }
+}
+
+fn reducing(name: &'static str, elements: &[Reduce]) -> Call {
+    Call { name, argument: elements.len(), digest: check::operations_digest(elements) }
+}
+
 impl ThreadCommunicator {
     fn new(group: Arc<Group>, rank: usize) -> Self {
-        Self { group, rank, calls: Cell::new(0) }
+        Self { group, rank, exchanges: Cell::new(0) }
     }
 
     /// One handle a rank, in rank order.
@@ -36,66 +49,90 @@ impl ThreadCommunicator {
         (0..group.size()).map(|rank| Self::new(Arc::clone(group), rank)).collect()
     }
 
-    fn next_call(&self, name: &'static str, argument: usize, digest: u64) -> Call {
-        let sequence = self.calls.get();
-        self.calls.set(sequence + 1);
-        Call { name, sequence, argument, digest }
+    /// An error spends the group for all.
+    fn checked<T>(&self, outcome: Result<T, CommError>) -> Result<T, CommError> {
+        outcome.inspect_err(|error| self.group.fail(Failure::of_call(self.rank, error)))
     }
 
+    fn enter(
+        &self,
+        call: Call,
+        roles: (Awaited, Publisher),
+        deposit: impl FnOnce(&mut Parts),
+        combine: impl FnOnce(&mut Parts),
+    ) -> Result<Entered, CommError> {
+        self.checked(self.group.calls.enter(self.rank, call, roles, deposit, combine))
+    }
+
+    fn wait<'a>(&self, entered: &'a Entered) -> Result<&'a Parts, CommError> {
+        self.checked(self.group.calls.wait(entered))
+    }
+
+    /// A call in which all ranks wait for all: each runs `deposit`, the last `combine`, each `collect`.
     fn meet<R>(
         &self,
         call: Call,
-        deposit: impl FnOnce(&mut Slot),
-        combine: impl FnOnce(&mut Slot),
-        collect: impl FnOnce(&mut Slot) -> R,
+        deposit: impl FnOnce(&mut Parts),
+        combine: impl FnOnce(&mut Parts),
+        collect: impl FnOnce(&Parts) -> R,
     ) -> Result<R, CommError> {
-        self.group.meeting.meet(self.rank, call, deposit, combine, collect)
+        let entered = self.enter(call, (Awaited::All, Publisher::Last), deposit, combine)?;
+        self.wait(&entered).map(collect)
     }
 
-    /// A meeting in which every rank leaves a number; `combine` sees them indexed by rank.
-    fn meet_words<R>(
-        &self,
-        call: Call,
-        word: u64,
-        combine: impl FnOnce(&mut Slot),
-        collect: impl FnOnce(&mut Slot) -> R,
-    ) -> Result<R, CommError> {
-        let size = self.size();
-        let deposit = |slot: &mut Slot| {
-            slot.words.resize(size, 0);
-            slot.words[self.rank] = word;
+    /// What a rank does to leave its message, indexed by rank (empty ones cost no allocation).
+    fn leave_message(&self, bytes: &[u8]) -> impl FnOnce(&mut Parts) {
+        let (rank, size, message) = (self.rank, self.size(), bytes.to_vec());
+        move |parts| {
+            parts.messages.resize(size, Vec::new());
+            parts.messages[rank] = message;
+        }
+    }
+
+    fn start_reduction(&self, name: &'static str, elements: &[Reduce]) -> Result<Entered, CommError> {
+        let deposit = |parts: &mut Parts| {
+            if parts.elements.is_empty() {
+                parts.elements.extend_from_slice(elements);
+            } else {
+                parts.elements.iter_mut().zip(elements).for_each(|(sum, &element)| sum.combine(element));
+            }
         };
-        self.meet(call, deposit, combine, collect)
+        self.enter(reducing(name, elements), (Awaited::All, Publisher::Last), deposit, |_| {})
     }
 
-    /// A meeting in which every rank leaves a message (empty ones cost no allocation), indexed by rank.
-    fn meet_messages<R>(
+    fn exchange_checked(
         &self,
-        call: Call,
-        message: Vec<u8>,
-        combine: impl FnOnce(&mut Slot),
-        collect: impl FnOnce(&mut Slot) -> R,
-    ) -> Result<R, CommError> {
-        let size = self.size();
-        let deposit = |slot: &mut Slot| {
-            slot.messages.resize(size, Vec::new());
-            slot.messages[self.rank] = message;
-        };
-        self.meet(call, deposit, combine, collect)
+        sends: &[(usize, &[&[u8]])],
+        receives: &mut [(usize, &mut [u8])],
+    ) -> Result<(), CommError> {
+        self.enter(plain("exchange"), (Awaited::Nobody, Publisher::Last), |_| {}, |_| {})?;
+        let place = self.next_place();
+        let (own_sends, sends): (Vec<_>, Vec<_>) = sends.iter().copied().partition(|send| send.0 == self.rank);
+        let mut receives: Vec<(usize, &mut [u8])> =
+            receives.iter_mut().map(|(source, buffer)| (*source, &mut **buffer)).collect();
+        receives.sort_unstable_by_key(|receive| receive.0);
+        let own_receive = receives.binary_search_by_key(&self.rank, |receive| receive.0).ok();
+        let own_receive = own_receive.map(|index| receives.remove(index));
+        let own = check::exchange_with_self(
+            self.rank,
+            own_sends.first().map(|send| send.1),
+            own_receive.map(|receive| receive.1),
+        );
+        own.and(place.exchange(&sends, &mut receives))
     }
 
-    fn join(&self, membership: Option<(Arc<Group>, usize)>) -> Option<Box<dyn Communicator>> {
-        membership.map(|(group, rank)| Box::new(Self::new(group, rank)) as Box<dyn Communicator>)
+    /// Where the next exchange of this rank happens.
+    fn next_place(&self) -> Place<'_> {
+        let sequence = self.exchanges.get();
+        self.exchanges.set(sequence + 1);
+        Place { group: &self.group, rank: self.rank, sequence }
     }
-}
 
-/// Lets all ranks read the messages of a meeting outside its lock.
-fn share(slot: &mut Slot) {
-    slot.shared = Some(Arc::new(std::mem::take(&mut slot.messages)));
-}
-
-fn shared(slot: &mut Slot) -> Arc<Vec<Vec<u8>>> {
-    Arc::clone(slot.shared.as_ref().expect("the last rank to arrive shares the messages"))
+    /// This rank's handle on the new group that it joins.
+    fn join(&self, parts: &Parts) -> Option<Box<dyn Communicator>> {
+        let (group, rank) = parts.groups[self.rank].as_ref()?;
+        Some(Box::new(Self::new(Arc::clone(group), *rank)))
+    }
 }
 
 impl Communicator for ThreadCommunicator {
@@ -112,155 +149,141 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        self.meet(self.next_call("barrier", 0, 0), |_| {}, |_| {}, |_| {})
+        self.meet(plain("barrier"), |_| {}, |_| {}, |_| {})
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
         check::rank_in_range("broadcast", root, self.size());
-        let call = self.next_call("broadcast", root, 0);
         let is_root = self.rank == root;
-        let deposit = |slot: &mut Slot| {
+        let deposit = |parts: &mut Parts| {
             if is_root {
-                slot.shared = Some(Arc::new(vec![bytes.clone()]));
+                parts.messages = vec![bytes.clone()];
             }
         };
-        let messages = self.meet(call, deposit, |_| {}, shared)?;
+        let awaited = if is_root { Awaited::Nobody } else { Awaited::Root(root) };
+        let entered = self.enter(rooted("broadcast", root), (awaited, Publisher::Root(root)), deposit, |_| {})?;
         if !is_root {
-            bytes.clear();
-            bytes.extend_from_slice(&messages[0]);
+            bytes.clone_from(&self.wait(&entered)?.messages[0]);
         }
         Ok(())
     }
 
     fn all_reduce(&self, elements: &mut [Reduce]) -> Result<(), CommError> {
-        let call = self.next_call("all_reduce", elements.len(), check::operations_digest(elements));
-        let mine: &[Reduce] = elements;
-        let deposit = |slot: &mut Slot| {
-            if slot.elements.is_empty() {
-                slot.elements.extend_from_slice(mine);
-            } else {
-                slot.elements.iter_mut().zip(mine).for_each(|(sum, &element)| sum.combine(element));
-            }
-        };
-        let result = self.meet(call, deposit, |_| {}, |slot| slot.elements.clone())?;
-        elements.copy_from_slice(&result);
+        let entered = self.start_reduction("all_reduce", elements)?;
+        elements.copy_from_slice(&self.wait(&entered)?.elements);
         Ok(())
     }
 
     fn start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
-        let call = self.next_call("start_all_reduce", elements.len(), check::operations_digest(&elements));
-        Ok(Box::new(ThreadReduction::start(&self.group, self.rank, call, elements)?))
+        let entered = self.start_reduction("start_all_reduce", &elements)?;
+        Ok(Box::new(ThreadReduction::new(Arc::clone(&self.group), self.rank, entered)))
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        let call = self.next_call("all_gather", 0, 0);
-        let messages = self.meet_messages(call, bytes.to_vec(), share, shared)?;
-        Ok((*messages).clone())
+        self.meet(plain("all_gather"), self.leave_message(bytes), |_| {}, |parts| parts.messages.clone())
     }
 
     fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         check::rank_in_range("gather", root, self.size());
-        let call = self.next_call("gather", root, 0);
         let is_root = self.rank == root;
-        let collect = |slot: &mut Slot| if is_root { std::mem::take(&mut slot.messages) } else { Vec::new() };
-        self.meet_messages(call, bytes.to_vec(), |_| {}, collect)
+        let combine = |parts: &mut Parts| parts.gathered = Mutex::new(std::mem::take(&mut parts.messages));
+        let awaited = if is_root { Awaited::All } else { Awaited::Nobody };
+        let roles = (awaited, Publisher::Last);
+        let entered = self.enter(rooted("gather", root), roles, self.leave_message(bytes), combine)?;
+        if !is_root {
+            return Ok(Vec::new());
+        }
+        let mut gathered = self.wait(&entered)?.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::take(&mut *gathered))
     }
 
     fn scatter(&self, root: usize, messages: &[Vec<u8>]) -> Result<Vec<u8>, CommError> {
         check::rank_in_range("scatter", root, self.size());
         let is_root = self.rank == root;
         assert!(!is_root || messages.len() == self.size(), "scatter: the root gives one message a rank");
-        let call = self.next_call("scatter", root, 0);
-        let deposit = |slot: &mut Slot| {
+        let deposit = |parts: &mut Parts| {
             if is_root {
-                slot.messages = messages.to_vec();
+                parts.messages = messages.to_vec();
             }
         };
-        self.meet(call, deposit, |_| {}, |slot| std::mem::take(&mut slot.messages[self.rank]))
+        let awaited = if is_root { Awaited::Nobody } else { Awaited::Root(root) };
+        let entered = self.enter(rooted("scatter", root), (awaited, Publisher::Root(root)), deposit, |_| {})?;
+        if is_root { Ok(messages[root].clone()) } else { Ok(self.wait(&entered)?.messages[self.rank].clone()) }
     }
 
     fn exclusive_sum(&self, value: u64) -> Result<u64, CommError> {
-        let combine = |slot: &mut Slot| {
+        let (rank, size) = (self.rank, self.size());
+        let deposit = |parts: &mut Parts| {
+            parts.words.resize(size, 0);
+            parts.words[rank] = value;
+        };
+        let combine = |parts: &mut Parts| {
             let mut below = 0_u64;
-            for word in &mut slot.words {
+            for word in &mut parts.words {
                 below = below.wrapping_add(std::mem::replace(word, below));
             }
         };
-        self.meet_words(self.next_call("exclusive_sum", 0, 0), value, combine, |slot| slot.words[self.rank])
+        self.meet(plain("exclusive_sum"), deposit, combine, |parts| parts.words[rank])
     }
 
     fn sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError> {
         check::destinations("sparse_exchange", sends.iter().map(|send| send.0), self.size());
-        let call = self.next_call("sparse_exchange", 0, 0);
-        let place = Place { group: &self.group, rank: self.rank, sequence: call.sequence };
+        // Every rank has laid down its messages before it enters, so all are there when the call is published.
+        let place = self.next_place();
         for &(destination, bytes) in sends {
             place.post_owned(destination, bytes);
         }
-        // Every rank has laid down its messages before it arrives, so all are there when the meeting ends.
-        self.meet(call, |_| {}, |_| {}, |_| {})?;
+        self.meet(plain("sparse_exchange"), |_| {}, |_| {}, |_| {})?;
         Ok(place.take_owned())
     }
 
     fn exchange(&self, sends: &[(usize, &[&[u8]])], receives: &mut [(usize, &mut [u8])]) -> Result<(), CommError> {
         check::destinations("exchange", sends.iter().map(|send| send.0), self.size());
         check::destinations("exchange", receives.iter().map(|receive| receive.0), self.size());
-        let call = self.next_call("exchange", 0, 0);
-        let (own_sends, sends): (Vec<_>, Vec<_>) = sends.iter().copied().partition(|send| send.0 == self.rank);
-        let mut receives: Vec<(usize, &mut [u8])> =
-            receives.iter_mut().map(|(source, buffer)| (*source, &mut **buffer)).collect();
-        receives.sort_unstable_by_key(|receive| receive.0);
-        let own_receive = receives.binary_search_by_key(&self.rank, |receive| receive.0).ok();
-        let own_receive = own_receive.map(|index| receives.remove(index));
-        let own = check::exchange_with_self(
-            self.rank,
-            own_sends.first().map(|send| send.1),
-            own_receive.map(|receive| receive.1),
-        );
-        let others =
-            Place { group: &self.group, rank: self.rank, sequence: call.sequence }.exchange(&sends, &mut receives);
-        own.and(others)
+        self.checked(self.exchange_checked(sends, receives))
     }
 
     fn duplicate(&self) -> Result<Box<dyn Communicator>, CommError> {
-        let combine = |slot: &mut Slot| {
+        let combine = |parts: &mut Parts| {
             let members: Vec<_> = (0..self.size()).collect();
             let group = self.group.subgroup(&members);
-            slot.groups = members.into_iter().map(|rank| Some((Arc::clone(&group), rank))).collect();
+            parts.groups = members.into_iter().map(|rank| Some((Arc::clone(&group), rank))).collect();
         };
-        let collect = |slot: &mut Slot| slot.groups[self.rank].take();
-        let membership = self.meet(self.next_call("duplicate", 0, 0), |_| {}, combine, collect)?;
-        Ok(self.join(membership).expect("a duplicate has all ranks"))
+        let duplicate = self.meet(plain("duplicate"), |_| {}, combine, |parts| self.join(parts))?;
+        Ok(duplicate.expect("a duplicate has all ranks"))
     }
 
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>, CommError> {
         let size = self.size();
-        let deposit = |slot: &mut Slot| {
-            slot.colors.resize(size, None);
-            slot.colors[self.rank] = color.map(|color| (color, key));
+        let deposit = |parts: &mut Parts| {
+            parts.colors.resize(size, None);
+            parts.colors[self.rank] = color.map(|color| (color, key));
         };
-        let combine = |slot: &mut Slot| {
+        let combine = |parts: &mut Parts| {
             let mut members: Vec<(u32, u32, usize)> =
-                (0..size).filter_map(|rank| slot.colors[rank].map(|(color, key)| (color, key, rank))).collect();
+                (0..size).filter_map(|rank| parts.colors[rank].map(|(color, key)| (color, key, rank))).collect();
             members.sort_unstable();
-            slot.groups.resize_with(size, || None);
+            parts.groups.resize_with(size, || None);
             for members in members.chunk_by(|a, b| a.0 == b.0) {
                 let members: Vec<usize> = members.iter().map(|member| member.2).collect();
                 let group = self.group.subgroup(&members);
                 for (new_rank, &rank) in members.iter().enumerate() {
-                    slot.groups[rank] = Some((Arc::clone(&group), new_rank));
+                    parts.groups[rank] = Some((Arc::clone(&group), new_rank));
                 }
             }
         };
-        let collect = |slot: &mut Slot| slot.groups[self.rank].take();
-        let membership = self.meet(self.next_call("split", 0, 0), deposit, combine, collect)?;
-        Ok(self.join(membership))
+        self.meet(plain("split"), deposit, combine, |parts| self.join(parts))
+    }
+
+    fn fail(&self, cause: &str) {
+        self.group.fail(Failure::given_up(self.rank, cause));
     }
 
     fn node_memory(&self, bytes: usize) -> Result<Option<NodeMemory>, CommError> {
-        let call = self.next_call("node_memory", bytes, 0);
+        let call = Call { name: "node_memory", argument: bytes, digest: 0 };
         let wanted = self.group.nodes.node_count == 1;
-        let combine = |slot: &mut Slot| slot.memory = wanted.then(|| NodeMemory::of_process(bytes)).flatten();
-        self.meet(call, |_| {}, combine, |slot| slot.memory.clone())
+        let combine = |parts: &mut Parts| parts.memory = wanted.then(|| NodeMemory::of_process(bytes)).flatten();
+        self.meet(call, |_| {}, combine, |parts| parts.memory.clone())
     }
 
     fn nodes(&self) -> &NodeMap {

@@ -1,15 +1,14 @@
 //! What the ranks of one communicator share.
 //!
-//! A [`Group`] joins the meeting place, the reductions under way, the port of each rank and the node map. The groups that `split` and
+//! A [`Group`] joins the calls under way, the port of each rank and the node map. The groups that `split` and
 //! `duplicate` make have places of their own, so that their messages cannot meet; all keep the [`World`] of the run,
 //! which remembers who panicked first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::meeting::Meeting;
+use super::calls::{Calls, Failure};
 use super::port::Port;
-use super::reduction::Reductions;
 use crate::NodeMap;
 
 /// No rank has panicked.
@@ -28,14 +27,13 @@ pub(super) struct Group {
     world: Arc<World>,
     /// Rank of each member in the world of the run, indexed by rank here.
     world_ranks: Vec<usize>,
-    pub(super) meeting: Meeting,
-    pub(super) reductions: Reductions,
+    pub(super) calls: Calls,
     /// Indexed by rank.
     pub(super) ports: Vec<Port>,
     pub(super) nodes: NodeMap,
-    /// How many ranks have left; raised after the last post of the one that leaves.
-    pub(super) left_count: AtomicUsize,
-    /// How many ranks sleep at their port; who leaves skips the wake-up of all ports when it is 0.
+    /// How many ranks have left or failed; raised after the last post of the one that leaves.
+    pub(super) events: AtomicUsize,
+    /// How many ranks sleep at their port; who leaves or fails skips the wake-up of all ports when it is 0.
     pub(super) port_sleepers: AtomicUsize,
 }
 
@@ -51,11 +49,10 @@ impl Group {
         Arc::new(Self {
             world,
             world_ranks,
-            meeting: Meeting::new(size),
-            reductions: Reductions::new(size),
+            calls: Calls::new(size),
             ports: (0..size).map(|_| Port::new()).collect(),
             nodes,
-            left_count: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
             port_sleepers: AtomicUsize::new(0),
         })
     }
@@ -88,8 +85,14 @@ impl Group {
                 Ordering::Acquire,
             );
         }
+        self.calls.leave(rank);
         self.close_port(rank);
-        self.meeting.leave(rank);
-        self.reductions.leave(rank);
+    }
+
+    /// No call of this group succeeds any more, on any rank.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.calls.fail(failure);
+        self.events.fetch_add(1, Ordering::SeqCst);
+        self.wake_ports();
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A sparse message is owned: the sender copies it and goes on. A message of `exchange` is *borrowed*: the post holds a
 //! reference to the sender's slices, the receiver copies straight from them, and the sender does not return before
-//! every one of its posts is resolved: copied, or refused because the receiver left or expects nothing from it.
+//! every one of its posts is resolved: copied, refused because the receiver left or expects nothing from it, or taken
+//! back because the group has failed.
 //!
 //! Invariants: a post is in exactly one port, or taken out of it by the receiver, until it is resolved; `sends_open` of
 //! a rank counts its borrowed posts that are not resolved, and [`OpenSends`] keeps the rank inside `exchange` (also when
@@ -40,7 +41,7 @@ enum Body {
 
 #[derive(Debug)]
 struct Post {
-    /// The number of the collective call it belongs to.
+    /// The number of the exchange it belongs to.
     sequence: u64,
     source: usize,
     body: Body,
@@ -51,6 +52,8 @@ struct Post {
 enum Refusal {
     Left,
     Unexpected,
+    /// The group has failed.
+    Failed,
 }
 
 /// What the owner of a port sleeps for.
@@ -130,26 +133,47 @@ pub(super) struct Place<'a> {
     pub(super) sequence: u64,
 }
 
-/// The borrowed posts of a rank. Dropping it waits until none is open.
+/// The borrowed posts of a rank in one exchange. Dropping it waits until none is open.
 struct OpenSends<'a> {
-    port: &'a Port,
-    rank: usize,
+    place: &'a Place<'a>,
+    sends: &'a [(usize, &'a [&'a [u8]])],
 }
 
 impl OpenSends<'_> {
     /// Waits until every post is resolved.
     fn wait(&self) {
+        let Place { group, rank, .. } = *self.place;
         let mut watch = StallWatch::start();
-        let mut state = self.port.lock();
-        while state.sends_open > 0 {
-            state.sleep = Sleep::Sends;
-            state = match watch.sleep() {
-                None => self.port.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(time) => self.port.wake.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
-            };
-            state.sleep = Sleep::Awake;
-            if state.sends_open > 0 && watch.is_due() {
-                watch.report(self.rank, "exchange", &format!("{} receivers to copy", state.sends_open));
+        let mut failed = false;
+        loop {
+            let open = self.place.port().lock().sends_open;
+            if open == 0 {
+                return;
+            }
+            if !failed && group.calls.has_failed() {
+                failed = true;
+                self.take_back();
+                continue;
+            }
+            let in_vain = self.place.sleep_while(Sleep::Sends, watch.sleep(), |state| {
+                state.sends_open > 0 && (failed || !group.calls.has_failed())
+            });
+            if in_vain && watch.is_due() {
+                watch.report(rank, "exchange", &format!("{open} receivers to copy"));
+            }
+        }
+    }
+
+    /// Takes the posts back that their receivers have not begun to copy.
+    fn take_back(&self) {
+        let Place { group, rank, sequence } = *self.place;
+        for &(destination, _) in self.sends {
+            let mut state = group.ports[destination].lock();
+            let mine = |post: &mut Post| post.source == rank && post.sequence == sequence;
+            let taken: Vec<_> = state.posts.extract_if(.., mine).collect();
+            drop(state);
+            for _ in taken {
+                self.place.port().resolve(Some((destination, Refusal::Failed)));
             }
         }
     }
@@ -157,7 +181,7 @@ impl OpenSends<'_> {
     /// Waits until every post is resolved and returns the refusals.
     fn finish(self) -> Vec<(usize, Refusal)> {
         self.wait();
-        std::mem::take(&mut self.port.lock().refusals)
+        std::mem::take(&mut self.place.port().lock().refusals)
     }
 }
 
@@ -205,7 +229,7 @@ impl Place<'_> {
         sends: &[(usize, &[&[u8]])],
         receives: &mut [(usize, &mut [u8])],
     ) -> Result<(), CommError> {
-        let open = OpenSends { port: self.port(), rank: self.rank };
+        let open = OpenSends { place: self, sends };
         self.port().lock().sends_open += sends.len();
         for &(destination, slices) in sends {
             // `open` keeps this call from returning or unwinding before the post is resolved.
@@ -218,14 +242,16 @@ impl Place<'_> {
         let received = self.receive_all(receives);
         self.refuse_rest();
         let refusals = open.finish();
+        let has_left = |peer| refusals.contains(&(peer, Refusal::Left));
+        let unexpected = refusals.iter().find(|refusal| refusal.1 == Refusal::Unexpected);
         received?;
-        match refusals.first() {
-            None => Ok(()),
-            Some(&(peer, Refusal::Left)) => Err(CommError::PeerLeft { call: "exchange", rank: self.rank, peer }),
-            Some(&(peer, Refusal::Unexpected)) => Err(CommError::Mismatch {
+        match (refusals.first(), unexpected) {
+            (None, _) => Ok(()),
+            (_, Some((peer, _))) => Err(CommError::Mismatch {
                 call: "exchange",
                 message: format!("rank {} sends to rank {peer}, which expects nothing from it", self.rank),
             }),
+            _ => self.group.calls.trouble(self.rank, "exchange", has_left).map_or(Ok(()), Err),
         }
     }
 
@@ -234,7 +260,7 @@ impl Place<'_> {
         let mut outcome = Ok(());
         let mut missing: Vec<bool> = vec![true; receives.len()];
         let mut missing_count = receives.len();
-        let mut left_seen = 0;
+        let mut events_seen = 0;
         let mut in_doubt = false;
         let mut watch = StallWatch::start();
         loop {
@@ -252,9 +278,14 @@ impl Place<'_> {
             if missing_count == 0 {
                 return outcome;
             }
-            let left = self.group.left_count.load(Ordering::SeqCst);
-            if in_doubt || left != left_seen {
-                left_seen = left;
+            let events = self.group.events.load(Ordering::SeqCst);
+            if in_doubt || events != events_seen {
+                events_seen = events;
+                let awaits = |peer| (0..missing.len()).any(|index| missing[index] && receives[index].0 == peer);
+                match self.group.calls.trouble(self.rank, "exchange", awaits) {
+                    None | Some(CommError::PeerLeft { .. }) => {}
+                    Some(failure) => return outcome.and(Err(failure)),
+                }
                 let gone: Vec<_> = (0..missing.len())
                     .filter(|&index| missing[index])
                     .filter_map(|index| self.gone(receives[index].0).map(|error| (index, error)))
@@ -273,7 +304,10 @@ impl Place<'_> {
                     return outcome;
                 }
             }
-            in_doubt = self.sleep_for_posts(left_seen);
+            in_doubt = self.sleep_while(Sleep::Posts, Some(DOUBT), |state| {
+                self.group.events.load(Ordering::SeqCst) == events_seen
+                    && !state.posts.iter().any(|post| post.sequence == self.sequence)
+            });
             if in_doubt && watch.is_due() {
                 let peers =
                     (0..missing.len()).filter(|&index| missing[index]).map(|index| receives[index].0.to_string());
@@ -317,21 +351,25 @@ impl Place<'_> {
         })
     }
 
-    /// Sleeps until a post of this exchange has come or more than `left_seen` ranks have left; returns true after
-    /// [`DOUBT`] in vain.
-    fn sleep_for_posts(&self, left_seen: usize) -> bool {
+    /// Sleeps at this rank's port for `time`, or until woken, unless `condition` is false by now; returns true after that
+    /// time in vain.
+    fn sleep_while(&self, sleep: Sleep, time: Option<Duration>, condition: impl FnOnce(&State) -> bool) -> bool {
         self.group.port_sleepers.fetch_add(1, Ordering::SeqCst);
         let mut in_vain = false;
-        let mut state = self.port().lock();
-        // Asked after the count of sleepers is raised: who leaves from now on sees a sleeper and wakes it.
-        if self.group.left_count.load(Ordering::SeqCst) == left_seen
-            && !state.posts.iter().any(|post| post.sequence == self.sequence)
-        {
-            state.sleep = Sleep::Posts;
-            let (woken, timeout) = self.port().wake.wait_timeout(state, DOUBT).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+        let port = self.port();
+        let mut state = port.lock();
+        // Asked after the count of sleepers is raised: who leaves or fails from now on sees a sleeper and wakes it.
+        if condition(&state) {
+            state.sleep = sleep;
+            state = match time {
+                None => port.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    let (woken, timeout) = port.wake.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+                    in_vain = timeout.timed_out();
+                    woken
+                }
+            };
             state.sleep = Sleep::Awake;
-            in_vain = timeout.timed_out();
         }
         drop(state);
         self.group.port_sleepers.fetch_sub(1, Ordering::SeqCst);
@@ -344,7 +382,8 @@ impl Place<'_> {
         state.exchanges_over = self.sequence + 1;
         let rest: Vec<_> = state.posts.extract_if(.., |post| post.sequence <= self.sequence).collect();
         drop(state);
-        self.group.refuse(self.rank, rest, Refusal::Unexpected);
+        let failed = self.group.calls.has_failed();
+        self.group.refuse(self.rank, rest, if failed { Refusal::Failed } else { Refusal::Unexpected });
     }
 }
 
@@ -365,14 +404,20 @@ impl Group {
         let rest = std::mem::take(&mut state.posts);
         drop(state);
         port.left.store(true, Ordering::SeqCst);
-        self.left_count.fetch_add(1, Ordering::SeqCst);
+        self.events.fetch_add(1, Ordering::SeqCst);
         self.refuse(rank, rest, Refusal::Left);
-        if self.port_sleepers.load(Ordering::SeqCst) > 0 {
-            for port in &self.ports {
-                let sleeps = port.lock().sleep == Sleep::Posts;
-                if sleeps {
-                    port.wake.notify_one();
-                }
+        self.wake_ports();
+    }
+
+    /// Wakes whoever sleeps at a port, to look at what has happened.
+    pub(super) fn wake_ports(&self) {
+        if self.port_sleepers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for port in &self.ports {
+            let sleeps = port.lock().sleep != Sleep::Awake;
+            if sleeps {
+                port.wake.notify_one();
             }
         }
     }

@@ -10,13 +10,19 @@ use crate::{CommError, Communicator, NodeMap, Reduce};
 #[test]
 fn conformance_on_few_ranks() {
     for ranks in [1, 2, 3, 4, 7] {
-        run(ranks, |comm| conformance::run_all(&comm, Effort::default()));
+        run(ranks, |comm| {
+            conformance::run_all(&comm, Effort::default());
+            conformance::run_failures(&comm);
+        });
     }
 }
 
 #[test]
 fn conformance_on_64_ranks() {
-    run(64, |comm| conformance::run_all(&comm, Effort { long_bytes: 200_003, repetitions: 10 }));
+    run(64, |comm| {
+        conformance::run_all(&comm, Effort { long_bytes: 200_003, repetitions: 10 });
+        conformance::run_failures(&comm);
+    });
 }
 
 #[test]
@@ -42,7 +48,7 @@ fn made_up_nodes_are_numbered_by_lowest_rank() {
 
 type Waiting = fn(&dyn Communicator) -> Result<(), CommError>;
 
-/// Every call that waits, on the ranks that remain when rank 2 of 4 has left.
+/// Every call that waits, on the ranks that remain when rank 2 of 4 has left. (In a gather only the root waits.)
 fn calls_that_wait() -> Vec<(&'static str, Waiting)> {
     vec![
         ("barrier", |comm| comm.barrier()),
@@ -71,12 +77,66 @@ fn a_rank_that_returns_is_missed_in_every_call() {
                 }
                 call(&comm)
             });
-            for rank in [0, 1, 3] {
-                let expected = CommError::PeerLeft { call: name, rank, peer: 2 };
+            let waiting: &[usize] = if name == "gather" { &[0] } else { &[0, 1, 3] };
+            for &rank in waiting {
+                match &outcomes[rank] {
+                    Err(CommError::PeerLeft { call, peer: 2, .. }) => assert_eq!(*call, name),
+                    // An exchange that comes after another rank has noticed.
+                    Err(CommError::PeerFailed { message, .. }) if name == "exchange" => {
+                        assert!(message.starts_with("rank 2 left"), "{message}");
+                    }
+                    other => panic!("rank {rank} in {name}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_gives_up_fails_every_call_of_the_others() {
+    for delay in [Duration::ZERO, Duration::from_millis(20)] {
+        for (name, call) in calls_that_wait() {
+            let told = AtomicUsize::new(0);
+            let outcomes = run(4, |comm| {
+                if comm.rank() == 2 {
+                    std::thread::sleep(delay);
+                    comm.fail("no more");
+                    // It stays: the others must not wait until it leaves.
+                    let started = Instant::now();
+                    while told.load(Ordering::SeqCst) < 3 {
+                        assert!(started.elapsed() < Duration::from_secs(30), "the others hang in {name}");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    return Ok(());
+                }
+                let outcome = call(&comm);
+                told.fetch_add(1, Ordering::SeqCst);
+                outcome
+            });
+            let waiting: &[usize] = if name == "gather" { &[0] } else { &[0, 1, 3] };
+            for &rank in waiting {
+                let expected = CommError::PeerFailed { call: name, rank, peer: 2, message: "no more".to_owned() };
                 assert_eq!(outcomes[rank], Err(expected), "rank {rank} in {name}");
             }
         }
     }
+}
+
+#[test]
+fn an_exchange_against_another_call_is_a_mismatch() {
+    let started = Instant::now();
+    let outcomes = run(3, |comm| match comm.rank() {
+        0 => comm.exchange(&[], &mut [(1, &mut [0; 4])]),
+        1 => comm.barrier(),
+        _ => comm.exchange(&[(0, &[&[1; 4]])], &mut [(1, &mut [0; 4])]),
+    });
+    for outcome in outcomes {
+        match outcome {
+            Err(CommError::Mismatch { message, .. }) => assert!(message.contains("rank 1 is in barrier"), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -164,7 +224,7 @@ fn a_message_nobody_expects_or_sends_is_a_mismatch() {
     let outcomes = run(2, |comm| {
         let outcome =
             if comm.rank() == 0 { comm.exchange(&[(1, &[&[1]])], &mut []) } else { comm.exchange(&[], &mut []) };
-        comm.barrier().unwrap();
+        assert!(matches!(comm.barrier(), Err(CommError::Mismatch { .. })), "the error spends the group");
         outcome
     });
     assert!(matches!(outcomes[0], Err(CommError::Mismatch { .. })), "{outcomes:?}");
@@ -172,7 +232,7 @@ fn a_message_nobody_expects_or_sends_is_a_mismatch() {
     let outcomes = run(2, |comm| {
         let outcome =
             if comm.rank() == 0 { comm.exchange(&[], &mut [(1, &mut [0])]) } else { comm.exchange(&[], &mut []) };
-        comm.barrier().unwrap();
+        assert!(matches!(comm.barrier(), Err(CommError::Mismatch { .. })), "the error spends the group");
         outcome
     });
     assert!(matches!(outcomes[0], Err(CommError::Mismatch { .. })), "{outcomes:?}");
