@@ -9,7 +9,7 @@
 mod chunk_index;
 mod object_header;
 
-pub(crate) use chunk_index::ChunkIndex;
+pub(crate) use chunk_index::{ChunkIndex, Survey};
 pub(crate) use object_header::ObjectHeader;
 
 use crate::driver::superblock::lookup3;

@@ -3,9 +3,13 @@
 //! HDF5 takes a millisecond to create the few dozen objects and attributes of a file, one call each, and a microsecond a point
 //! for the names; a short run is not much longer than that. All of it is known beforehand (see `blueprint`), so it is encoded here
 //! in some ten microseconds, and HDF5 opens the result to let it grow. What is written is what HDF5 1.10 writes when it is
-//! asked for the same (`create` does ask, and a test compares), apart from where things lie: each object header is one block
-//! without continuations that crosses no page, the headers of growing datasets are neighbours, and the links of a group are in
-//! its header.
+//! asked for the same (`create` does ask, and a test compares), apart from where things lie. An object header is one block, the
+//! links of a group and the attributes in it; the headers of growing datasets have two: the first, which is rewritten at each
+//! seal, holds what a dataset is and crosses no page; the second, which never changes, holds the attributes. The first ones are neighbours.
+//!
+//! The reason for two: HDF5 reads the first 512 bytes of a header and then, if it is longer, the rest (`H5O_SPEC_READ_SIZE`). A header that
+//! changes and is read in two pieces can be met half old and half new by a reader of a live file. For the same reason the extent is the
+//! last message of the first block, next to the checksum.
 //!
 //! HDF5 File Format Specification 3.0: sections II.A (superblock), III.E (global heap), IV.A (object headers). This module
 //! answers for where things go and what refers to what; `message` and `heap` know the bytes. Pure: equal blueprints give equal bytes
@@ -20,10 +24,13 @@ mod message;
 use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
 use crate::driver::superblock::{SUPERBLOCK_BYTES, amend};
 use heap::HeapWriter;
-use message::{HeaderWriter, Layout, UNDEFINED};
+use message::{Header, HeaderWriter, Layout, UNDEFINED};
 
 /// A header that is rewritten as it grows must not be cut by a kill: it stays within a page.
 const PAGE_BYTES: u64 = 4096;
+/// The end of a header that is rewritten lies at the end of a cache line, so that extent and checksum, its last bytes, share one: a
+/// reader that reads while the kernel copies the new bytes into the page cache meets both or neither, but for a nanosecond.
+const LINE_BYTES: u64 = 64;
 /// Contents begin at multiples of this; the two seal slots then lie in one page.
 const CONTENT_ALIGNMENT_BYTES: usize = 128;
 /// More links than this belong into an index, which HDF5 makes.
@@ -50,6 +57,8 @@ enum Object<'a> {
 /// Where everything lies; indexed by object.
 struct Addresses {
     headers: Vec<u64>,
+    /// Of the second blocks of headers; of no meaning where there is none.
+    continuations: Vec<u64>,
     /// Of the contents; [`UNDEFINED`] where there are none.
     contents: Vec<u64>,
     /// Of the heap that attributes refer to.
@@ -69,17 +78,30 @@ impl Image {
         let objects = objects(root_attributes, groups);
         let count = objects.len();
         // Lengths do not depend on addresses: the first round of encoding measures.
-        let nowhere = Addresses { headers: vec![0; count], contents: vec![0; count], attribute_heap: 0 };
+        let nowhere = vec![0; count];
+        let nowhere = Addresses {
+            headers: nowhere.clone(),
+            continuations: nowhere.clone(),
+            contents: nowhere,
+            attribute_heap: 0,
+        };
         let (headers, attribute_heap) = encode_headers(&objects, &nowhere)?;
         let mut end = SUPERBLOCK_BYTES as u64;
         let mut addresses = Addresses { contents: vec![UNDEFINED; count], ..nowhere };
         for index in placement(&objects) {
-            let bytes = headers[index].len() as u64;
+            let bytes = headers[index].first.len() as u64;
+            if !headers[index].continuation.is_empty() {
+                end = (end + bytes).next_multiple_of(LINE_BYTES) - bytes;
+            }
             if end % PAGE_BYTES + bytes > PAGE_BYTES {
-                end = end.next_multiple_of(PAGE_BYTES);
+                end = (end.next_multiple_of(PAGE_BYTES) + bytes).next_multiple_of(LINE_BYTES) - bytes;
             }
             addresses.headers[index] = end;
             end += bytes;
+        }
+        for (address, header) in addresses.continuations.iter_mut().zip(&headers) {
+            *address = end;
+            end += header.continuation.len() as u64;
         }
         addresses.attribute_heap = end.next_multiple_of(8);
         end = addresses.attribute_heap + attribute_heap.len() as u64;
@@ -95,8 +117,9 @@ impl Image {
         }
         let (headers, attribute_heap) = encode_headers(&objects, &addresses)?;
         place(&mut bytes, addresses.attribute_heap, &attribute_heap);
-        for (&address, header) in addresses.headers.iter().zip(&headers) {
-            place(&mut bytes, address, header);
+        for (index, header) in headers.iter().enumerate() {
+            place(&mut bytes, addresses.headers[index], &header.first);
+            place(&mut bytes, addresses.continuations[index], &header.continuation);
         }
         let superblock = superblock(addresses.headers[0], bytes.len() as u64);
         place(&mut bytes, 0, &superblock);
@@ -154,7 +177,7 @@ fn placement(objects: &[Object<'_>]) -> Vec<usize> {
 }
 
 /// The object headers, by object, and the heap that their attributes refer to.
-fn encode_headers(objects: &[Object<'_>], addresses: &Addresses) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
+fn encode_headers(objects: &[Object<'_>], addresses: &Addresses) -> Option<(Vec<Header>, Vec<u8>)> {
     let mut heap = HeapWriter::new(addresses.attribute_heap);
     let headers = objects.iter().enumerate().map(|(index, object)| match object {
         Object::Group { attributes, links } => encode_group(attributes, links, addresses, &mut heap),
@@ -164,8 +187,10 @@ fn encode_headers(objects: &[Object<'_>], addresses: &Addresses) -> Option<(Vec<
                 number: *number,
                 headers: &addresses.headers[*first_object..],
                 first_dimension_id: *first_dimension_id,
+                content: addresses.contents[index],
+                continuation: addresses.continuations[index],
             };
-            place.encode(addresses.contents[index], &mut heap)
+            place.encode(&mut heap)
         }
     });
     let headers = headers.collect::<Option<Vec<_>>>()?;
@@ -177,7 +202,7 @@ fn encode_group(
     links: &[(&str, usize)],
     addresses: &Addresses,
     heap: &mut HeapWriter,
-) -> Option<Vec<u8>> {
+) -> Option<Header> {
     if links.len() > LINKS_MAX {
         return None;
     }
@@ -190,7 +215,7 @@ fn encode_group(
     for (order, &(name, object)) in links.iter().enumerate() {
         header.link(name, order, addresses.headers[object])?;
     }
-    header.finish()
+    header.finish(UNDEFINED)
 }
 
 /// A dataset among those of its group.
@@ -200,10 +225,14 @@ struct DatasetPlace<'a> {
     /// Addresses of the headers of the group's datasets (and of what follows), by number.
     headers: &'a [u64],
     first_dimension_id: i32,
+    /// Address of its contents.
+    content: u64,
+    /// Address of the second block of its header.
+    continuation: u64,
 }
 
 impl DatasetPlace<'_> {
-    fn encode(&self, content: u64, heap: &mut HeapWriter) -> Option<Vec<u8>> {
+    fn encode(&self, heap: &mut HeapWriter) -> Option<Header> {
         let dataset = &self.group.datasets[self.number];
         let dimensions = || dataset.dimensions.iter().map(|&index| &self.group.dimensions[index]);
         let lengths: Vec<u64> = dimensions().map(|dimension| dimension.length).collect();
@@ -216,12 +245,15 @@ impl DatasetPlace<'_> {
         let bytes = lengths.iter().product::<u64>() * message::element_bytes(dataset.file_type);
         header.layout(match &dataset.chunk {
             Some(chunk) => Layout::Chunked { chunk, element_bytes: message::element_bytes(dataset.file_type) },
-            None => Layout::Contiguous { address: content, bytes },
+            None => Layout::Contiguous { address: self.content, bytes },
         });
         let scale_of = self.group.dimensions.iter().position(|dimension| dimension.scale == self.number);
         let users = scale_of.map(|dimension| self.users(dimension)).unwrap_or_default();
         let own = if scale_of.is_none() { 1 } else { 3 + usize::from(!users.is_empty()) };
         header.attribute_count(own + dataset.attributes.len());
+        if dataset.chunk.is_some() {
+            header.continue_elsewhere();
+        }
         match scale_of {
             Some(dimension) => self.scale_attributes(dimension, &users, &mut header, heap)?,
             None => {
@@ -232,7 +264,7 @@ impl DatasetPlace<'_> {
         for (name, value) in &dataset.attributes {
             header.attribute(name, value, heap)?;
         }
-        header.finish()
+        header.finish(self.continuation)
     }
 
     /// Who uses a dimension: header and axis.

@@ -36,6 +36,7 @@ mod compare;
 mod counters;
 mod error;
 mod grow;
+mod left_over;
 mod resume;
 mod seal;
 mod space;
@@ -59,11 +60,13 @@ use columns::RunShape;
 use counters::put;
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::h5f;
+use left_over::LeftOver;
 use seal::SealSlot;
 use space::Space;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Blocks with extents that are at most this far apart go in one write: more than the attributes of a few datasets, little
 /// enough to cost nothing.
@@ -157,6 +160,9 @@ pub struct ContainerWriter {
     seal_offset: u64,
     /// Length of the file as it was created: behind it lie chunks.
     created_end: u64,
+    left_over: LeftOver,
+    /// Nothing is made visible before: readers that opened the file while it was closed may still be at it.
+    visible_after: Option<Instant>,
     counters: ContainerCounters,
     /// What the next seal is to release, if [`ContainerWriter::advance`] has prepared it.
     advanced: Option<Advanced>,
@@ -185,6 +191,9 @@ impl ContainerWriter {
     /// order. Global attributes and `long_name`s stay as the file has them, and so does the shape of its chunks: see
     /// [`Self::geometry`], `spec.chunk_bytes` does not count. Only then is the file changed: a seal slot announces the new epoch, and datasets
     /// that show more rows than were sealed (a kill between two object headers does that) are set back to those.
+    ///
+    /// A file that was closed is as long as its contents, and readers know that length: so this call takes 5 ms longer for such a file,
+    /// and the first seal comes no sooner than 100 ms after it.
     ///
     /// No sample is read here. Before the watermark is trusted, call [`Self::check`].
     ///
@@ -253,6 +262,9 @@ impl ContainerWriter {
     pub fn seal(&mut self, seal: &Seal) -> Result<(), WriteError> {
         self.refuse_if_failed()?;
         self.check_seal(seal);
+        if let Some(time) = self.visible_after.take() {
+            std::thread::sleep(time.saturating_duration_since(Instant::now()));
+        }
         let blocks = match self.advanced.take() {
             Some(advanced) => Ok(advanced.blocks_for(&seal.rows)),
             None => sync(|| self.extend_to(&seal.rows)),
@@ -332,7 +344,7 @@ impl ContainerWriter {
     fn check_ownership(&self) -> Result<(), WriteError> {
         let found = seal::read_slots(self.file.as_ref(), self.seal_offset);
         let found = found.map_err(|error| self.io_error("read the seal of", error))?;
-        let found = found.ok_or_else(|| WriteError::Damaged {
+        let (found, _) = found.ok_or_else(|| WriteError::Damaged {
             path: self.path.clone(),
             what: "neither slot of the seal is valid".into(),
         })?;

@@ -81,7 +81,7 @@ struct Class {
     compare: unsafe extern "C" fn(*const DriverFile, *const DriverFile) -> c_int,
     query: unsafe extern "C" fn(*const DriverFile, *mut c_ulong) -> c_int,
     get_type_map: Unused,
-    alloc: Unused,
+    alloc: unsafe extern "C" fn(*mut DriverFile, c_int, hid_t, u64) -> u64,
     free: Unused,
     get_eoa: unsafe extern "C" fn(*const DriverFile, c_int) -> u64,
     set_eoa: unsafe extern "C" fn(*mut DriverFile, c_int, u64) -> c_int,
@@ -127,7 +127,7 @@ const CLASS: Class = Class {
     compare: on_compare,
     query: on_query,
     get_type_map: None,
-    alloc: None,
+    alloc: on_allocate,
     free: None,
     get_eoa: on_get_end,
     set_eoa: on_set_end,
@@ -279,6 +279,12 @@ unsafe extern "C" fn on_query(_file: *const DriverFile, flags: *mut c_ulong) -> 
         unsafe { *flags = FEATURES };
     }
     DONE
+}
+
+/// Where to find space.
+unsafe extern "C" fn on_allocate(file: *mut DriverFile, memory_type: c_int, _dxpl: hid_t, bytes: u64) -> u64 {
+    // SAFETY: an open file of this driver.
+    unsafe { &*file }.state.allocate(memory_type, bytes)
 }
 
 /// The end of allocation.

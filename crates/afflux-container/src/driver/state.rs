@@ -3,7 +3,9 @@
 use super::held::{HeldBlock, HeldBlocks, MEMORY_RAW};
 use super::superblock::Superblock;
 use afflux_storage::{StorageFile, StorageFileExt};
+use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where HDF5's writes go.
@@ -36,7 +38,23 @@ pub(crate) struct DriverState {
     /// Where a file that was not built by us ends: HDF5 asks before it has learnt the end of allocation.
     opened_end: u64,
     raw_allocations: Vec<Allocation>,
+    /// Where the next chunks shall be, in the order in which they will be asked for; `None` where it does not matter.
+    offers: VecDeque<Option<u64>>,
+    /// Unused space below the end of allocation, for chunks.
+    gaps: Vec<Range<u64>>,
     read_fault: Option<io::Error>,
+}
+
+impl DriverState {
+    fn place_of_chunk(&mut self, bytes: u64) -> Option<u64> {
+        if let Some(Some(offset)) = self.offers.pop_front() {
+            return Some(offset);
+        }
+        let gap = self.gaps.iter_mut().find(|gap| gap.end - gap.start >= bytes)?;
+        let offset = gap.start;
+        gap.start += bytes;
+        Some(offset)
+    }
 }
 
 /// The handle that both sides keep. The lock is never held across a call into HDF5.
@@ -59,6 +77,8 @@ impl SharedState {
             held: HeldBlocks::default(),
             file: None,
             raw_allocations: Vec::new(),
+            offers: VecDeque::new(),
+            gaps: Vec::new(),
             read_fault: None,
         })))
     }
@@ -140,6 +160,31 @@ impl SharedState {
     /// The storage error that made HDF5's last read fail, if one did.
     pub(crate) fn take_read_fault(&self) -> Option<io::Error> {
         self.lock().read_fault.take()
+    }
+
+    /// The places of the chunks that HDF5 is about to ask for.
+    pub(crate) fn offer(&self, places: impl IntoIterator<Item = Option<u64>>) {
+        self.lock().offers = places.into_iter().collect();
+    }
+
+    /// Unused space that chunks may have before the file grows.
+    pub(crate) fn set_gaps(&self, gaps: Vec<Range<u64>>) {
+        self.lock().gaps = gaps;
+    }
+
+    /// HDF5 asks for space. Chunks go where a writer before had them, else into gaps, else to the end, as all metadata does.
+    pub(super) fn allocate(&self, memory_type: i32, bytes: u64) -> u64 {
+        let mut state = self.lock();
+        let raw = memory_type == MEMORY_RAW;
+        let place = if raw { state.place_of_chunk(bytes) } else { None };
+        let offset = place.unwrap_or(state.end_of_allocation);
+        if place.is_none() {
+            state.end_of_allocation += bytes;
+        }
+        if raw {
+            state.raw_allocations.push(Allocation { offset, bytes });
+        }
+        offset
     }
 
     /// HDF5 moves the end of the allocated space; the type of the growth tells raw data from metadata.

@@ -45,6 +45,15 @@ struct Recent {
     elements: Vec<u64>,
 }
 
+/// What of an index lies on the medium.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Survey {
+    /// The blocks that are reached from its header, which is one of them.
+    pub blocks: Vec<Range<u64>>,
+    /// Elements from the one asked for on that hold an address, and that address; ascending.
+    pub elements: Vec<(u64, u64)>,
+}
+
 /// The index of a dataset's chunks. Reads what it is asked for when it is asked.
 pub(crate) struct ChunkIndex {
     header_address: u64,
@@ -101,6 +110,72 @@ impl ChunkIndex {
     /// The elements of a range; [`UNDEFINED`] where there is no chunk.
     pub(crate) fn elements(&mut self, file: &dyn StorageFile, range: Range<u64>) -> Result<Vec<u64>, FormatError> {
         range.map(|element| self.element(file, element)).collect()
+    }
+
+    /// Everything that the index reaches, and its elements from `first` on, however far they go.
+    pub(crate) fn survey(&mut self, file: &dyn StorageFile, first: u64) -> Result<Survey, FormatError> {
+        let mut survey = Survey::default();
+        survey.add_block(self.header_address, HEADER_BYTES);
+        if self.index_block.is_empty() {
+            return Ok(survey);
+        }
+        let length = self.index_block.len() * ELEMENT_BYTES + BLOCK_PREFIX_BYTES + CHECKSUM_BYTES;
+        survey.add_block(self.index_block_address, length);
+        survey.add_elements(first, 0, &self.index_block[..narrow(self.shape.index_elements)]);
+        let direct_levels = self.shape.direct_levels();
+        let levels = direct_levels + u32::try_from(self.shape.super_blocks()).unwrap_or(0);
+        for number in 0..levels {
+            let level = self.shape.level(number);
+            if number < direct_levels {
+                for block in 0..level.blocks {
+                    let at = self.shape.index_elements + level.first_block + block;
+                    let address = self.index_block[narrow(at)];
+                    self.survey_data_block(file, (level, block), address, first, &mut survey)?;
+                }
+                continue;
+            }
+            let at = self.shape.index_elements + self.shape.direct_blocks() + u64::from(number - direct_levels);
+            let address = self.index_block[narrow(at)];
+            if address == UNDEFINED {
+                continue;
+            }
+            let (length, _) = self.super_block_bytes(level);
+            survey.add_block(address, length);
+            for block in 0..level.blocks {
+                let (block_address, _) = self.in_super_block(file, address, level, block, 0)?;
+                self.survey_data_block(file, (level, block), block_address, first, &mut survey)?;
+            }
+        }
+        Ok(survey)
+    }
+
+    fn survey_data_block(
+        &mut self,
+        file: &dyn StorageFile,
+        (level, block): (Level, u64),
+        address: u64,
+        first: u64,
+        survey: &mut Survey,
+    ) -> Result<(), FormatError> {
+        if address == UNDEFINED {
+            return Ok(());
+        }
+        let prefix = BLOCK_PREFIX_BYTES + ARRAY_OFFSET_BYTES;
+        let pages = level.block_elements.div_ceil(self.shape.page_elements);
+        // Each page has a checksum, and a block with pages one for its prefix.
+        let checksums = if pages > 1 { pages + 1 } else { 1 };
+        let length = prefix + narrow(level.block_elements) * ELEMENT_BYTES + narrow(checksums) * CHECKSUM_BYTES;
+        survey.add_block(address, length);
+        let start = self.shape.index_elements + level.first_element + block * level.block_elements;
+        for page in 0..pages {
+            let page_elements = self.shape.page_elements.min(level.block_elements);
+            let page_start = start + page * page_elements;
+            if page_start + page_elements > first {
+                let elements = self.elements(file, page_start..page_start + page_elements)?;
+                survey.add_elements(first, page_start, &elements);
+            }
+        }
+        Ok(())
     }
 
     fn element(&mut self, file: &dyn StorageFile, element: u64) -> Result<u64, FormatError> {
@@ -164,12 +239,9 @@ impl ChunkIndex {
         if address == UNDEFINED {
             return Ok((UNDEFINED, false));
         }
-        // Pages are tracked only where there are several to a block.
         let paged = level.block_elements > self.shape.page_elements;
-        let pages = if paged { level.block_elements / self.shape.page_elements } else { 0 };
-        let bitmap_bytes = narrow(level.blocks * pages.div_ceil(8));
-        let addresses_at = BLOCK_PREFIX_BYTES + ARRAY_OFFSET_BYTES + bitmap_bytes;
-        let length = addresses_at + narrow(level.blocks) * ELEMENT_BYTES + CHECKSUM_BYTES;
+        let pages = level.block_elements / self.shape.page_elements;
+        let (length, addresses_at) = self.super_block_bytes(level);
         if self.super_block.as_ref().is_none_or(|(known, _)| *known != address) {
             let bytes = self.read(file, address, length, b"EASB")?;
             self.super_block = Some((address, bytes));
@@ -182,6 +254,15 @@ impl ChunkIndex {
             bytes[BLOCK_PREFIX_BYTES + ARRAY_OFFSET_BYTES + bit / 8] & (0x80 >> (bit % 8)) != 0
         };
         Ok((block_address, written))
+    }
+
+    /// Length of a super block, and where the addresses begin in it. Pages are tracked only where there are several to a block.
+    fn super_block_bytes(&self, level: Level) -> (usize, usize) {
+        let paged = level.block_elements > self.shape.page_elements;
+        let pages = if paged { level.block_elements / self.shape.page_elements } else { 0 };
+        let bitmap_bytes = narrow(level.blocks * pages.div_ceil(8));
+        let addresses_at = BLOCK_PREFIX_BYTES + ARRAY_OFFSET_BYTES + bitmap_bytes;
+        (addresses_at + narrow(level.blocks) * ELEMENT_BYTES + CHECKSUM_BYTES, addresses_at)
     }
 
     /// Reads a block of this array: version 0, chunks without filters, the address of the header.
@@ -197,6 +278,17 @@ impl ChunkIndex {
             return Err(damaged(address, "belongs to another index"));
         }
         Ok(bytes)
+    }
+}
+
+impl Survey {
+    fn add_block(&mut self, address: u64, length: usize) {
+        self.blocks.push(address..address.saturating_add(length as u64));
+    }
+
+    fn add_elements(&mut self, first: u64, start: u64, addresses: &[u64]) {
+        let defined = (start..).zip(addresses.iter().copied());
+        self.elements.extend(defined.filter(|&(element, address)| element >= first && address != UNDEFINED));
     }
 }
 

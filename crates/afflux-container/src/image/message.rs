@@ -21,6 +21,7 @@ const LINK: u8 = 0x06;
 const LAYOUT: u8 = 0x08;
 const GROUP_INFO: u8 = 0x0A;
 const ATTRIBUTE: u8 = 0x0C;
+const CONTINUATION: u8 = 0x10;
 const ATTRIBUTE_INFO: u8 = 0x15;
 const CONSTANT: u8 = 0x01;
 const NOT_SHARED: u8 = 0x04;
@@ -41,16 +42,41 @@ pub(super) enum Layout<'a> {
 /// An object header under construction.
 pub(super) struct HeaderWriter {
     messages: Vec<u8>,
+    /// Messages of the second block, if there is one.
+    continued: Option<Vec<u8>>,
+    /// Message that the first block ends with.
+    last: Vec<u8>,
     attributes: u16,
+}
+
+/// An object header: one block, and a second one if it was asked for (else empty).
+pub(super) struct Header {
+    pub first: Vec<u8>,
+    pub continuation: Vec<u8>,
 }
 
 impl HeaderWriter {
     pub(super) fn new() -> Self {
-        Self { messages: Vec::with_capacity(1024), attributes: 0 }
+        Self { messages: Vec::with_capacity(1024), continued: None, last: Vec::new(), attributes: 0 }
     }
 
-    /// The block; `None` if it is longer than headers can be.
-    pub(super) fn finish(self) -> Option<Vec<u8>> {
+    /// What follows goes into a second block. The first one ends with a message that leads there.
+    pub(super) fn continue_elsewhere(&mut self) {
+        self.continued = Some(Vec::with_capacity(1024));
+    }
+
+    /// The blocks, of which the second will lie at `continuation`; `None` if the header is longer than headers can be.
+    pub(super) fn finish(mut self, continuation: u64) -> Option<Header> {
+        let mut second = Vec::new();
+        if let Some(messages) = self.continued.take() {
+            second.extend_from_slice(b"OCHK");
+            second.extend_from_slice(&messages);
+            let checksum = lookup3(&second);
+            second.extend(checksum.to_le_bytes());
+            let place = [continuation.to_le_bytes(), (second.len() as u64).to_le_bytes()].concat();
+            self.short_message(CONTINUATION, 0, &place);
+        }
+        self.messages.append(&mut self.last);
         let length = u32::try_from(self.messages.len()).ok()?;
         let mut block = Vec::with_capacity(self.messages.len() + 18);
         block.extend_from_slice(b"OHDR\x02");
@@ -62,7 +88,7 @@ impl HeaderWriter {
         block.extend_from_slice(&self.messages);
         let checksum = lookup3(&block);
         block.extend(checksum.to_le_bytes());
-        Some(block)
+        Some(Header { first: block, continuation: second })
     }
 
     /// What makes a group of an object: the number of its links, and that they are in the header.
@@ -87,9 +113,12 @@ impl HeaderWriter {
         self.message(LINK, 0, 0, &[&body])
     }
 
+    /// The extent, which is kept for the end of the first block: there it is next to the checksum that changes with it.
     pub(super) fn dataspace(&mut self, lengths: &[u64], lengths_max: &[u64]) {
         let body = simple_space(lengths, lengths_max);
+        let before = self.messages.len();
         self.short_message(DATASPACE, 0, &body);
+        self.last = self.messages.split_off(before);
     }
 
     pub(super) fn datatype(&mut self, file_type: FileType) {
@@ -219,9 +248,10 @@ impl HeaderWriter {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let [length_low, length_high] = u16::try_from(length).ok()?.to_le_bytes();
         let [order_low, order_high] = order.to_le_bytes();
-        self.messages.extend_from_slice(&[message_type, length_low, length_high, flags, order_low, order_high]);
+        let messages = self.continued.as_mut().unwrap_or(&mut self.messages);
+        messages.extend_from_slice(&[message_type, length_low, length_high, flags, order_low, order_high]);
         for part in parts {
-            self.messages.extend_from_slice(part);
+            messages.extend_from_slice(part);
         }
         Some(())
     }

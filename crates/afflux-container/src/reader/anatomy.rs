@@ -25,6 +25,13 @@ pub(crate) struct TableAnatomy {
     pub chunk: (u64, u64),
 }
 
+impl TableAnatomy {
+    /// Bytes of a chunk: two slots of two words a cell.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.chunk.0 * self.chunk.1 * 32
+    }
+}
+
 impl SeriesFile {
     /// The dataset of a set with the fewest rows, and how many those are.
     pub(crate) fn shortest(&self, set: usize) -> Option<(&str, u64)> {

@@ -2,6 +2,7 @@
 
 use super::column_table::{ColumnTable, chunk_shape};
 use super::counters::put;
+use super::left_over::LeftOver;
 use super::seal::SealSlot;
 use super::space::Space;
 use super::{ContainerCounters, ContainerWriter, CreateError, Existing, Growing, Hdf, SetState};
@@ -156,6 +157,8 @@ fn publish(
         seal,
         seal_offset,
         created_end: end,
+        left_over: LeftOver::default(),
+        visible_after: None,
         counters,
         advanced: None,
         first_failure: None,

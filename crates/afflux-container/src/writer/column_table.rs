@@ -10,6 +10,7 @@ use crate::reader::TableAnatomy;
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::ops::Range;
 
 /// Small, so that a tiny run stays small; a page of a write is not cut by a kill.
 const CHUNK_BYTES: u64 = 2048;
@@ -89,9 +90,9 @@ impl ColumnTable {
         extents
     }
 
-    /// Chunks that an extension to `columns` adds.
-    pub(super) fn chunks_added(&self, columns: u64) -> u64 {
-        columns.div_ceil(self.columns_per_chunk) * self.chunks_per_column - self.offsets.len() as u64
+    /// The elements of the chunk index that an extension to `columns` adds.
+    pub(super) fn elements_added(&self, columns: u64) -> Range<u64> {
+        self.offsets.len() as u64..columns.div_ceil(self.columns_per_chunk) * self.chunks_per_column
     }
 
     /// Bytes of a chunk.
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(table.extents_until(5), [2, 4, 5]);
         table.extended(1, &[Allocation { offset: 0, bytes: 2048 }]);
         assert_eq!(table.extents_until(2), [2]);
-        assert_eq!(table.chunks_added(2), 0);
-        assert_eq!(table.chunks_added(3), 1);
+        assert_eq!(table.elements_added(2), 1..1);
+        assert_eq!(table.elements_added(3), 1..2);
     }
 }

@@ -5,7 +5,10 @@
 //! `H5Dget_chunk_info_by_coord`, searches linearly, which makes a long run quadratic, and HDF5 1.10.8 answers wrongly for all
 //! but the first chunk of a column (it walks an extensible array as if the unlimited dimension were the first one). It serves
 //! to check the first chunk of each dataset; a growth of another number or size of pieces than expected is an error.
+//!
+//! After a kill chunks are not at the end of the file but where the writer before had them, see `left_over`.
 
+use super::left_over::Owner;
 use super::{ContainerWriter, Growing, Hdf, WriteError};
 use crate::DatasetIndex;
 use crate::driver::{Allocation, HeldBlock};
@@ -89,9 +92,11 @@ impl ContainerWriter {
 
     fn grow_dataset(&self, set: usize, growing: &mut Growing, column: u64, rows: u64) -> Result<Vec<u64>, HdfError> {
         let geometry = &self.sets[set].geometry;
+        let chunks = geometry.chunks_per_column(growing.role);
+        let owner = Owner::Dataset(set, growing.role);
+        self.driver.offer(self.left_over.places(owner, column * chunks..(column + 1) * chunks));
         growing.set_rows(rows)?;
         let taken = self.driver.take_allocations();
-        let chunks = geometry.chunks_per_column(growing.role);
         let bytes = geometry.chunk_bytes(growing.role);
         if !is_expected(&taken, chunks, bytes) {
             return Err(HdfError::new("H5Dset_extent", "new chunks are not where the file grew"));
@@ -104,10 +109,12 @@ impl ContainerWriter {
 
     fn grow_table(&mut self, table: &Hid, columns: u64) -> Result<(), HdfError> {
         let extents = [self.set_count, columns, 2, 2];
+        self.driver.offer(self.left_over.places(Owner::Checksums, self.table.elements_added(columns)));
         // SAFETY: a valid dataset of four dimensions, under HDF5's lock.
         check("H5Dset_extent", unsafe { h5d::H5Dset_extent(table.id(), extents.as_ptr()) })?;
         let taken = self.driver.take_allocations();
-        if !is_expected(&taken, self.table.chunks_added(columns), self.table.chunk_bytes()) {
+        let added = self.table.elements_added(columns);
+        if !is_expected(&taken, added.end - added.start, self.table.chunk_bytes()) {
             return Err(HdfError::new("H5Dset_extent", "chunks of the checksums are not where the file grew"));
         }
         self.table.extended(columns, &taken);

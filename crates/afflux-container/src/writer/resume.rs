@@ -7,13 +7,16 @@
 //!
 //! # What is done with it
 //! HDF5 is shown a superblock whose end is the sealed end of allocation, so it takes new space from there: what lies behind has no
-//! meaning. All that is announced counts as taken. What an index holds behind the extents HDF5 replaces as it grows.
+//! meaning. All that is announced counts as taken, apart from what the seal it was announced for left unused. Chunks that an index
+//! holds behind the extents are taken up again as HDF5 grows (see `left_over`).
 //! The medium changes in this order, and each prefix of it is a file that opens, and that can be resumed again:
 //!
 //! 1. the seal slot of the new epoch, with the old watermark: a writer that was believed dead finds it and stops;
 //! 2. the blocks that hold the extents of datasets longer than the sealed rows, one by one: back to those rows. The index keeps
 //!    their chunks, so a reader sees what was there before or the sealed rows, and never a gap;
-//! 3. the length, ahead of all that may be written. The superblock follows with a later seal, as always.
+//! 3. the length, ahead of all that may be written, and after a pause the superblock, if the file was trimmed. A reader asks for
+//!    the length, then reads the superblock, then what the superblock leads to; so each step waits until readers that began before the
+//!    last one can be assumed done. The first seal waits too, as it makes space visible that they do not know of.
 //!
 //! HDF5's own opening for writing changes nothing: the driver holds its writes (status flags in the superblock), and the
 //! superblock is never let go.
@@ -22,7 +25,8 @@ use super::build::open_hdf;
 use super::column_table::ColumnTable;
 use super::compare::differences;
 use super::counters::put;
-use super::seal::SealSlot;
+use super::left_over::{LeftOver, Owner};
+use super::seal::{SealSlot, read_slots};
 use super::space::Space;
 use super::{ContainerCounters, ContainerWriter, Hdf, ResumeError, SetState};
 use crate::blueprint::{Group, set_group};
@@ -30,13 +34,20 @@ use crate::driver::SharedState;
 use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected, stored_end};
 use crate::format::{ChunkIndex, FormatError, ObjectHeader, UNDEFINED};
 use crate::names::check_spec;
-use crate::reader::{Anatomy, ReadError, SealState};
+use crate::reader::{Anatomy, ReadError, SealState, TableAnatomy};
 use crate::{FileSpec, SeriesFile, SetGeometry};
 use afflux_storage::{OpenMode, Storage, StorageFile, StorageFileExt};
 use hdf5_metno::sync::sync;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// From the length to the superblock: a reader has nothing to do between the two but to read.
+const LENGTH_LEADS: Duration = Duration::from_millis(5);
+/// From the superblock to the first seal: readers open a file and look at its datasets in that time.
+const SUPERBLOCK_LEADS: Duration = Duration::from_millis(100);
 
 /// A file that a new writer goes on with.
 pub struct Resumed {
@@ -79,6 +90,8 @@ struct Structures {
     superblock: Superblock,
     length: u64,
     end: u64,
+    left_over: LeftOver,
+    gaps: Vec<Range<u64>>,
     table_chunks: Vec<u64>,
     /// Everything below was there before the first chunk.
     created_end: u64,
@@ -199,22 +212,31 @@ impl Place<'_> {
         if end < SUPERBLOCK_BYTES as u64 || end > length {
             return Err(self.damaged(format!("it has {length} bytes, {end} are in use")));
         }
-        let mut structures =
-            Structures { superblock, length, end, table_chunks: Vec::new(), created_end: end, extents: Vec::new() };
-        for ((headers, sealed), geometry) in found.anatomy.headers.iter().zip(&found.sets).zip(&found.geometries) {
-            for (&header, dataset) in headers.iter().zip(geometry.datasets()) {
-                let chunks = geometry.chunks_per_column(dataset);
-                structures.add_dataset(&*self.file, header, sealed.rows, chunks).map_err(|error| self.format(error))?;
-            }
+        let mut structures = Structures {
+            superblock,
+            length,
+            end,
+            left_over: LeftOver::default(),
+            gaps: Vec::new(),
+            table_chunks: Vec::new(),
+            created_end: end,
+            extents: Vec::new(),
+        };
+        let slots =
+            read_slots(self.file.as_ref(), found.anatomy.seal_offset).map_err(|error| self.io("read", error))?;
+        let announced = slots.and_then(announced);
+        structures.learn(self.file.as_ref(), found, announced.is_some()).map_err(|error| self.format(error))?;
+        if let Some(announced) = announced {
+            (structures.gaps, structures.end) = structures.left_over.gaps(announced);
+            structures.created_end = structures.created_end.min(structures.end);
         }
-        structures.add_table(&*self.file, &found.anatomy).map_err(|error| self.format(error))?;
         Ok(structures)
     }
 
     /// Announces the new epoch, sets extents back, lengthens the file, and has HDF5 open it.
     fn take_over(&self, spec: &FileSpec, found: Found, structures: Structures) -> Result<ContainerWriter, ResumeError> {
         let Found { state, anatomy, geometries, sets: sealed } = found;
-        let Structures { superblock, length, end, table_chunks, created_end, extents } = structures;
+        let Structures { superblock, length, end, left_over, gaps, table_chunks, created_end, extents } = structures;
         let mut counters = ContainerCounters::default();
         let file = self.file.as_ref();
         let seal = SealSlot {
@@ -237,7 +259,15 @@ impl Place<'_> {
             space.lengthened(length);
             counters.length_changes += 1;
         }
+        let mut visible_after = None;
+        if let Some((bytes, offset)) = space.superblock_due(end) {
+            std::thread::sleep(LENGTH_LEADS);
+            put(file, &mut counters.superblock, &bytes, offset)
+                .map_err(|error| self.io("write the superblock of", error))?;
+            visible_after = Some(Instant::now() + SUPERBLOCK_LEADS);
+        }
         let (driver, hdf) = self.open_for_writing(spec, &geometries, &sealed, superblock, end)?;
+        driver.set_gaps(gaps);
         let set_count = anatomy.table.shape.0;
         let sets = spec.sets.iter().zip(geometries).zip(&sealed);
         let sets = sets.map(|((set, geometry), sealed)| SetState {
@@ -259,6 +289,8 @@ impl Place<'_> {
             seal,
             seal_offset,
             created_end,
+            left_over,
+            visible_after,
             counters,
             advanced: None,
             first_failure: None,
@@ -291,39 +323,57 @@ impl Place<'_> {
     }
 }
 
+/// The space that a seal has announced which then did not come.
+fn announced((newest, older): (SealState, Option<SealState>)) -> Option<Range<u64>> {
+    let older = older?;
+    let of_one_seal = !newest.closed
+        && older.sequence + 1 == newest.sequence
+        && (older.epoch, older.watermark) == (newest.epoch, newest.watermark);
+    let announced = older.allocation_end_bytes..newest.allocation_end_bytes;
+    (of_one_seal && !announced.is_empty()).then_some(announced)
+}
+
 impl Structures {
-    /// Takes note of a growing dataset: whether its extent is to be set back, and where its chunks begin.
-    fn add_dataset(
-        &mut self,
-        file: &dyn StorageFile,
-        header: u64,
-        rows: u64,
-        chunks_per_column: u64,
-    ) -> Result<(), FormatError> {
-        let header = ObjectHeader::read(file, header)?;
-        if header.rows()? > rows {
-            self.extents.push(header.with_rows(rows)?);
+    /// Reads headers and chunk indices; all of the indices if `wholly`, else what is behind the sealed rows.
+    fn learn(&mut self, file: &dyn StorageFile, found: &Found, wholly: bool) -> Result<(), FormatError> {
+        let sets = found.anatomy.headers.iter().zip(&found.sets).zip(&found.geometries).enumerate();
+        for (set, ((headers, sealed), geometry)) in sets {
+            let columns = sealed.rows.div_ceil(geometry.chunk_steps);
+            for (&header, dataset) in headers.iter().zip(geometry.datasets()) {
+                let header = ObjectHeader::read(file, header)?;
+                if header.rows()? > sealed.rows {
+                    self.extents.push(header.with_rows(sealed.rows)?);
+                }
+                let Some(address) = header.chunk_index()? else { continue };
+                let mut index = ChunkIndex::open(file, address)?;
+                let chunks = geometry.chunks_per_column(dataset);
+                let first_column = index.elements(file, 0..chunks)?;
+                self.lower_created_end(&index, &first_column);
+                let unsealed = columns * chunks;
+                let survey = index.survey(file, if wholly { 0 } else { unsealed })?;
+                let chunk_bytes = geometry.chunk_bytes(dataset);
+                self.left_over.add(Owner::Dataset(set, dataset), survey, unsealed, chunk_bytes);
+            }
         }
-        if let Some(index) = header.chunk_index()? {
-            self.add_index(file, index, chunks_per_column)?;
-        }
-        Ok(())
+        self.learn_table(file, &found.anatomy.table)
     }
 
-    fn add_index(&mut self, file: &dyn StorageFile, address: u64, chunks: u64) -> Result<Vec<u64>, FormatError> {
-        let mut index = ChunkIndex::open(file, address)?;
-        let offsets = index.elements(file, 0..chunks)?;
-        let lowest = offsets.iter().copied().filter(|&offset| offset != UNDEFINED).min();
+    fn lower_created_end(&mut self, index: &ChunkIndex, first_column: &[u64]) {
+        let lowest = first_column.iter().copied().filter(|&offset| offset != UNDEFINED).min();
         self.created_end = self.created_end.min(index.address()).min(lowest.unwrap_or(UNDEFINED));
-        Ok(offsets)
     }
 
     /// Takes note of the chunks of the checksums.
-    fn add_table(&mut self, file: &dyn StorageFile, anatomy: &Anatomy) -> Result<(), FormatError> {
-        let table = &anatomy.table;
+    fn learn_table(&mut self, file: &dyn StorageFile, table: &TableAnatomy) -> Result<(), FormatError> {
         let chunks = table.shape.1.div_ceil(table.chunk.1) * table.shape.0.div_ceil(table.chunk.0);
-        if let Some(index) = ObjectHeader::read(file, table.header)?.chunk_index()? {
-            self.table_chunks = self.add_index(file, index, chunks)?;
+        if let Some(address) = ObjectHeader::read(file, table.header)?.chunk_index()? {
+            let mut index = ChunkIndex::open(file, address)?;
+            let elements = index.elements(file, 0..chunks)?;
+            self.lower_created_end(&index, &elements);
+            self.table_chunks = elements;
+            // Its extent is not set back, so what it covers may be newer than the seal.
+            let survey = index.survey(file, 0)?;
+            self.left_over.add(Owner::Checksums, survey, chunks, table.chunk_bytes());
         }
         if self.table_chunks.contains(&UNDEFINED) || (self.table_chunks.len() as u64) < chunks {
             return Err(FormatError::Damaged("chunks of the checksums are missing".into()));

@@ -57,8 +57,8 @@ impl SealSlot {
     }
 }
 
-/// The newest slot in a file whose slots begin at `offset`; `None` where neither is valid.
-pub(super) fn read_slots(file: &dyn StorageFile, offset: u64) -> io::Result<Option<SealState>> {
+/// The newest slot in a file whose slots begin at `offset`, and the other one if it is valid; `None` where neither is.
+pub(super) fn read_slots(file: &dyn StorageFile, offset: u64) -> io::Result<Option<(SealState, Option<SealState>)>> {
     let mut bytes = [0; 2 * 8 * SEAL_WORDS];
     if file.read_full_at(&mut bytes, offset)? < bytes.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -67,5 +67,12 @@ pub(super) fn read_slots(file: &dyn StorageFile, offset: u64) -> io::Result<Opti
     for (word, bytes) in slots.as_flattened_mut().iter_mut().zip(bytes.chunks_exact(8)) {
         *word = bytes.iter().rev().fold(0, |value, &byte| (value << 8) | u64::from(byte));
     }
-    Ok(SealState::decode(&slots))
+    let Some(newest) = SealState::decode(&slots) else { return Ok(None) };
+    // Alone, the older slot is the newest.
+    let newer = slots.iter_mut().find(|slot| slot[0] == newest.sequence);
+    if let Some(newer) = newer {
+        *newer = [0; SEAL_WORDS];
+    }
+    let older = SealState::decode(&slots).filter(|older| older.sequence > 0);
+    Ok(Some((newest, older)))
 }
