@@ -142,6 +142,8 @@ full_steps() {
     have cargo-nextest && all=(--run-ignored all)
     tests_of "tests, optimised" 3600 --release --workspace "${test_targets[@]}" "${mpi_workspace_args[@]}" "${all[@]}"
     optimised_conformance_steps
+    step "canary: a broken order within a seal is noticed" 1200 cargo test --locked -p afflux-container \
+        --features canary-broken-seal-order --test writer canary
     for script in tests/e2e/full-*.sh; do
         counted_step "e2e $(basename "$script" .sh)" 3600 bash "$script"
     done

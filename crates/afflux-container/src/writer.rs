@@ -403,6 +403,9 @@ impl ContainerWriter {
         // The superblock is ours: HDF5's own version of it states its own idea of the end and its flags.
         blocks.retain(|block| block.offset != 0);
         blocks.sort_by_key(|block| (release_order(&block.bytes), block.offset));
+        if cfg!(feature = "canary-broken-seal-order") {
+            blocks.reverse();
+        }
         let mut run: Vec<u8> = Vec::new();
         let (mut run_offset, mut run_rank) = (0, 0);
         for block in blocks.drain(..) {

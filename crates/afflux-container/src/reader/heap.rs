@@ -6,6 +6,7 @@
 //! bytes, its length (u64); then objects: index (u16, 0 for the free space at the end), references (u16), four bytes, length
 //! (u64), the bytes padded to 8. An element of the dataset is a length (u32), the collection's address (u64), an index (u32).
 
+use crate::format::FormatError;
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::HashMap;
 
@@ -35,8 +36,8 @@ impl<'file> Heap<'file> {
         Self { file, file_bytes, read_bytes: 0, collections: HashMap::new() }
     }
 
-    /// The text that an element of a dataset points to; `Err` says what is wrong.
-    pub fn text(&mut self, element: &[u8; ELEMENT_BYTES]) -> Result<String, String> {
+    /// The text that an element of a dataset points to.
+    pub fn text(&mut self, element: &[u8; ELEMENT_BYTES]) -> Result<String, FormatError> {
         let length = word32(&element[0..4]);
         let address = word64(&element[4..12]);
         let index = word32(&element[12..16]);
@@ -53,16 +54,18 @@ impl<'file> Heap<'file> {
             .get(&index)
             .map(|range| &collection.bytes[range.clone()])
             .and_then(|bytes| bytes.get(..usize::try_from(length).ok()?))
-            .ok_or_else(|| format!("the heap at {address} has no object {index} of {length} bytes"))?;
-        let text =
-            std::str::from_utf8(bytes).map_err(|_| format!("object {index} of the heap at {address} is no text"))?;
+            .ok_or_else(|| {
+                FormatError::Damaged(format!("the heap at {address} has no object {index} of {length} bytes"))
+            })?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| FormatError::Damaged(format!("object {index} of the heap at {address} is no text")))?;
         Ok(text.trim_end_matches('\0').to_owned())
     }
 
-    fn read_collection(&mut self, address: u64) -> Result<Collection, String> {
-        let broken = |what: &str| format!("the heap at {address} {what}");
+    fn read_collection(&mut self, address: u64) -> Result<Collection, FormatError> {
+        let broken = |what: &str| FormatError::Damaged(format!("the heap at {address} {what}"));
         let mut header = [0; COLLECTION_HEADER_BYTES];
-        self.read(&mut header, address).map_err(|error| broken(&error.to_string()))?;
+        self.read(&mut header, address)?;
         if header[..5] != *b"GCOL\x01" {
             return Err(broken("has no signature"));
         }
@@ -73,20 +76,22 @@ impl<'file> Heap<'file> {
         }
         let length = usize::try_from(length).map_err(|_| broken("is too long"))?;
         let mut bytes = vec![0; length];
-        self.read(&mut bytes, address).map_err(|error| broken(&error.to_string()))?;
+        self.read(&mut bytes, address)?;
         let objects = objects(&bytes).ok_or_else(|| broken("has objects that do not fit into it"))?;
         Ok(Collection { bytes, objects })
     }
 
-    fn read(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<(), FormatError> {
         read_exact_at(self.file, bytes, offset)
     }
 }
 
 /// Fills the buffer; a file that ends before is an error.
-pub(super) fn read_exact_at(file: &dyn StorageFile, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
-    if file.read_full_at(bytes, offset)? < bytes.len() {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+pub(super) fn read_exact_at(file: &dyn StorageFile, bytes: &mut [u8], offset: u64) -> Result<(), FormatError> {
+    // An offset that no file reaches is an error of its own to the operating system.
+    let within = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
+    if !within || file.read_full_at(bytes, offset)? < bytes.len() {
+        return Err(FormatError::Damaged("the file ends before what refers to it".into()));
     }
     Ok(())
 }
@@ -150,9 +155,9 @@ mod tests {
         let file = MemoryStorage::new().open("heap".as_ref(), OpenMode::CreateNew).expect("a file");
         file.write_all_at(&bytes, 0).expect("written");
         let mut heap = Heap::new(&*file, bytes.len() as u64);
-        assert_eq!(heap.text(&element(1, 1)).as_deref(), Ok("a"));
-        assert_eq!(heap.text(&element(13, 2)).as_deref(), Ok("caf\u{e9} au lait"));
-        assert_eq!(heap.text(&element(0, 0)).as_deref(), Ok(""));
+        assert_eq!(heap.text(&element(1, 1)).ok().as_deref(), Some("a"));
+        assert_eq!(heap.text(&element(13, 2)).ok().as_deref(), Some("caf\u{e9} au lait"));
+        assert_eq!(heap.text(&element(0, 0)).ok().as_deref(), Some(""));
         assert!(heap.text(&element(2, 1)).is_err());
         assert!(heap.text(&element(1, 9)).is_err());
         assert!(Heap::new(&*file, 20).text(&element(1, 1)).is_err());

@@ -7,6 +7,7 @@
 use super::{ReadError, heap};
 use crate::ElementType;
 use crate::driver::{DriverName, SharedState, access_list};
+use crate::format::FormatError;
 use crate::hdf::{HdfError, check};
 use afflux_storage::{OpenMode, PosixStorage, Storage, StorageFile, StorageFileExt};
 use hdf5_metno::sync::sync;
@@ -35,6 +36,8 @@ pub(super) struct RawFile {
     pub bytes: u64,
     /// Whether a writer may be at work, so that a failed read is worth another attempt.
     pub live: bool,
+    /// Our own driver, if HDF5 reads through it.
+    driver: Option<SharedState>,
 }
 
 impl std::fmt::Debug for RawFile {
@@ -72,7 +75,7 @@ impl RawFile {
             .with_fapl(|list| list.file_locking(false).chunk_cache(0, 0, 0.0).sieve_buf_size(0))
             .open(path)
             .map_err(|error| ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") })?;
-        Ok(Self { path: path.into(), root, plain, bytes: metadata.len(), live: true })
+        Ok(Self { path: path.into(), root, plain, bytes: metadata.len(), live: true, driver: None })
     }
 
     /// Opens a file that a storage has open, through our own driver; `path` is for messages. The caller keeps writers away.
@@ -88,10 +91,14 @@ impl RawFile {
             Some(fault) => open_error(fault),
             None => ReadError::Damaged { path: path.into(), what: format!("HDF5 cannot open it: {error}") },
         })?;
-        Ok(Self { path: path.into(), root, plain: file, bytes, live: false })
+        Ok(Self { path: path.into(), root, plain: file, bytes, live: false, driver: Some(state) })
     }
 
+    /// What is wrong with the file; or the storage's fault, where HDF5 failed for that.
     pub fn damaged(&self, what: impl Into<String>) -> ReadError {
+        if let Some(source) = self.driver.as_ref().and_then(SharedState::take_read_fault) {
+            return ReadError::Open { path: self.path.clone(), source };
+        }
         ReadError::Damaged { path: self.path.clone(), what: what.into() }
     }
 
@@ -205,13 +212,13 @@ impl RawFile {
         self.check_memory(from, count, size_of::<String>() + heap::ELEMENT_BYTES)?;
         let offset = from.dataset.offset().ok_or_else(|| wrong("it is not contiguous".into()))?;
         let mut elements = vec![[0; heap::ELEMENT_BYTES]; self.index(count)?];
-        self.bytes_at(elements.as_flattened_mut(), offset).map_err(|error| wrong(error.to_string()))?;
+        let failed = |error| match error {
+            FormatError::Io(source) => ReadError::Open { path: self.path.clone(), source },
+            FormatError::Damaged(what) => wrong(what),
+        };
+        heap::read_exact_at(&*self.plain, elements.as_flattened_mut(), offset).map_err(failed)?;
         let mut heap = heap::Heap::new(&*self.plain, self.bytes);
-        elements.iter().map(|element| heap.text(element).map_err(wrong)).collect()
-    }
-
-    fn bytes_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
-        heap::read_exact_at(&*self.plain, bytes, offset)
+        elements.iter().map(|element| heap.text(element).map_err(failed)).collect()
     }
 
     /// The text of an attribute; `None` where there is no such attribute or it is no text of fixed length (those of variable

@@ -67,10 +67,14 @@ mod tests {
 
     #[test]
     fn gaps_are_what_is_not_used() {
-        let used = |ranges: &[Range<u64>]| LeftOver { used: ranges.to_vec(), ..LeftOver::default() };
-        assert_eq!(used(&[]).gaps(100..200), (vec![], 100));
-        assert_eq!(used(&[10..90, 300..400]).gaps(100..200), (vec![], 100));
-        assert_eq!(used(&[150..160, 90..110, 155..170]).gaps(100..200), (vec![110..150], 170));
-        assert_eq!(used(&[120..300]).gaps(100..200), (vec![100..120], 200));
+        let gaps = |used: &[(u64, u64)]| {
+            let used = used.iter().map(|&(start, end)| start..end).collect();
+            let (gaps, end) = LeftOver { used, ..LeftOver::default() }.gaps(100..200);
+            (gaps.into_iter().map(|gap| (gap.start, gap.end)).collect::<Vec<_>>(), end)
+        };
+        assert_eq!(gaps(&[]), (vec![], 100));
+        assert_eq!(gaps(&[(10, 90), (300, 400)]), (vec![], 100));
+        assert_eq!(gaps(&[(150, 160), (90, 110), (155, 170)]), (vec![(110, 150)], 170));
+        assert_eq!(gaps(&[(120, 300)]), (vec![(100, 120)], 200));
     }
 }

@@ -50,7 +50,7 @@ fn at_every_instant(changes: &[Change], creation: usize, mut also: impl FnMut(&P
 }
 
 #[test]
-fn the_file_opens_and_shows_all_sealed_rows_at_every_instant() {
+pub fn the_file_opens_and_shows_all_sealed_rows_at_every_instant() {
     let flushes = [[3, 0], [4, 2], [9, 5], [9, 9], [20, 30], [20, 30], [60, 58]];
     let (changes, creation) = record(&flushes, true);
     let instants = at_every_instant(&changes, creation, |_, _, shown| {

@@ -102,14 +102,19 @@ impl Engine {
 
     /// Goes on with a file: the sealed rows, and where the chunks of the unfinished columns are.
     pub fn resumed(spec: FileSpec, resumed: &mut Resumed) -> Self {
+        Self::try_resumed(spec, resumed).unwrap()
+    }
+
+    /// As `resumed`, where the storage may fail.
+    pub fn try_resumed(spec: FileSpec, resumed: &mut Resumed) -> Result<Self, WriteError> {
         let mut engine = Self::new(spec);
         engine.rows = resumed.sets.iter().map(|set| set.rows).collect();
         for (set, sealed) in resumed.sets.iter().enumerate() {
             if !sealed.rows.is_multiple_of(CHUNK_STEPS) {
-                engine.note(resumed.writer.column_chunks(set, sealed.rows / CHUNK_STEPS).unwrap());
+                engine.note(resumed.writer.column_chunks(set, sealed.rows / CHUNK_STEPS)?);
             }
         }
-        engine
+        Ok(engine)
     }
 
     pub fn note(&mut self, new: Vec<NewColumn>) {
