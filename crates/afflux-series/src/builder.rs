@@ -19,6 +19,9 @@ const WINDOW_STEPS: u64 = 100;
 /// A chunk is at most about this large: the stripe of a Lustre file by default.
 const CHUNK_BYTES: u64 = 1 << 20;
 
+/// A window smaller than this on a rank is written by the thread that has it: waking another takes as long as the writing.
+const HELPER_BYTES_MIN: u64 = 256 << 10;
+
 /// What to do when the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -52,6 +55,8 @@ pub struct SeriesBuilder {
     pub(crate) sets: Vec<ProbeSet>,
     pub(crate) window_steps: u64,
     pub(crate) flush_seconds: Option<f64>,
+    pub(crate) in_background: bool,
+    pub(crate) helper_bytes_min: u64,
     pub(crate) chunk_steps: u64,
     pub(crate) chunk_bytes: u64,
     pub(crate) existing: Existing,
@@ -72,6 +77,8 @@ impl SeriesBuilder {
             sets: Vec::new(),
             window_steps: WINDOW_STEPS,
             flush_seconds: None,
+            in_background: true,
+            helper_bytes_min: HELPER_BYTES_MIN,
             chunk_steps: CHUNK_STEPS,
             chunk_bytes: CHUNK_BYTES,
             existing: Existing::default(),
@@ -104,6 +111,22 @@ impl SeriesBuilder {
     #[must_use]
     pub fn flush_seconds(mut self, seconds: f64) -> Self {
         self.flush_seconds = Some(seconds);
+        self
+    }
+
+    /// Whether the simulation goes on while a window is on its way to the file (yes unless set). It takes a second window of
+    /// memory, and a failure is told by the next collective call instead of the one that began the flush. The file is the same.
+    #[must_use]
+    pub fn background(mut self, in_background: bool) -> Self {
+        self.in_background = in_background;
+        self
+    }
+
+    /// With flushes in the background: how many bytes of rows a rank has at least for a helper thread to write them (256 KiB unless
+    /// set). The simulation's thread writes fewer itself. A helper thread only ever writes; it speaks to no other rank.
+    #[must_use]
+    pub fn helper_bytes_min(mut self, bytes: u64) -> Self {
+        self.helper_bytes_min = bytes;
         self
     }
 

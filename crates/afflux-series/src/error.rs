@@ -1,6 +1,8 @@
 //! What can go wrong: one enum a verb. Where a rank fails alone, it returns its own error and the others return
 //! `Elsewhere` with the rank and its message, from the same call.
 
+use std::path::PathBuf;
+
 use afflux_comm::CommError;
 use afflux_container::{ElementType, WriteError};
 
@@ -82,6 +84,18 @@ pub enum FlushError {
         /// Rows on this rank.
         found: u64,
     },
+    /// Ranks flush up to different steps.
+    #[error(
+        "ranks disagree about the steps to flush: rank 0 flushes what comes before step {expected}, rank {rank} what comes before step {found}; every rank makes the same calls"
+    )]
+    DisagreeStep {
+        /// The rank that differs.
+        rank: usize,
+        /// Step on rank 0.
+        expected: Step,
+        /// Step on this rank.
+        found: Step,
+    },
     /// A set misses a due row.
     #[error(
         "set `{set}` has no row for step {step}, which was due before step {flush_step}: append every due step of every set"
@@ -115,7 +129,15 @@ pub enum FlushError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The bytes could not be written.
+    /// Samples could not be written.
+    #[error("cannot write samples into {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Which rank could not write what.
+        source: afflux_collective::CollectiveError,
+    },
+    /// The exchange of samples failed.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
     /// Another rank failed.

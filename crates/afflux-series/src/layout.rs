@@ -13,6 +13,7 @@ use afflux_container::{DatasetIndex, SetGeometry, VariableSpec};
 use afflux_plan::Extents;
 
 use crate::holdings::{ChunkShare, Holdings};
+use crate::numbers::Stretch;
 use crate::transpose::{Shape, transpose};
 use crate::window::Window;
 
@@ -162,6 +163,39 @@ impl Layout {
             extents
                 .push(segment.offset + (neighbours.first - segment.first_position) * block, neighbours.length * block);
         }
+    }
+
+    /// Cuts a segment into pieces that are contiguous in the file, of at most `bytes_max` bytes but at least one block each.
+    pub fn cut<'a>(&'a self, segment: &'a Segment, bytes_max: usize) -> impl Iterator<Item = Segment> + 'a {
+        let block = match segment.dataset {
+            DatasetIndex::Variable(variable) => self.geometry.block_bytes[variable],
+            DatasetIndex::Step | DatasetIndex::Time => segment.bytes as u64,
+        };
+        // A scale has one block, and no position.
+        let is_scale = !matches!(segment.dataset, DatasetIndex::Variable(_));
+        let scale = is_scale.then(|| Stretch::one(segment.first_position));
+        let points = if is_scale { 0..0 } else { segment.points.clone() };
+        let count_max = (bytes_max / index(block).max(1)).max(1) as u64;
+        let mut ordinal = segment.points.start;
+        scale.into_iter().chain(self.holdings.stretches(points)).flat_map(move |whole| whole.chunks(count_max)).map(
+            move |part| {
+                let points = ordinal..ordinal + index(part.length);
+                ordinal = points.end;
+                Segment {
+                    offset: segment.offset + (part.first - segment.first_position) * block,
+                    points,
+                    first_position: part.first,
+                    bytes: index(part.length * block),
+                    ..*segment
+                }
+            },
+        )
+    }
+
+    /// Bytes of the largest block: the least that can be put together at once.
+    pub fn block_bytes_max(&self) -> usize {
+        let scale = self.geometry.chunk_bytes(DatasetIndex::Step);
+        index(self.geometry.block_bytes.iter().copied().fold(scale, u64::max))
     }
 
     /// Puts the segment's payload together from the window's rows: whole blocks, the rows not yet sampled as zeros. Returns the

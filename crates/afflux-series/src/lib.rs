@@ -5,14 +5,17 @@
 //! writes them collectively (`afflux-collective`) and seals them. This crate knows steps, points and states; it names neither
 //! MPI nor HDF5, and moves no byte to storage itself.
 
+mod background;
 mod buffer;
 mod builder;
 mod column_check;
 mod directory;
 mod error;
+mod flight;
 mod flush;
 mod grid;
 mod holdings;
+mod job;
 mod layout;
 mod local_points;
 mod local_set;
@@ -35,6 +38,7 @@ pub mod state;
 mod statistics;
 mod transpose;
 mod variable;
+mod verdict;
 mod window;
 mod wire;
 mod writer;

@@ -9,10 +9,14 @@ use afflux_container::{DatasetIndex, SetGeometry, VariableSpec};
 
 use crate::directory::Directory;
 use crate::holdings::{Holdings, Placement};
+use crate::job::Part;
 use crate::layout::{ChunkOffsets, Layout, Segment};
 use crate::replay::ChunkMap;
 use crate::window::Window;
 use crate::{Duplicates, ProbeSet, Step};
+
+/// The first of a column's datasets in the order of [`ChunkOffsets`].
+const FIRST_DATASET: DatasetIndex = DatasetIndex::Variable(0);
 
 /// One set on one rank.
 #[derive(Debug)]
@@ -23,6 +27,10 @@ pub(crate) struct LocalSet {
     pub layout: Arc<Layout>,
     /// The rows that are being appended.
     pub window: Window,
+    /// A window of the same shape that is free, where flushes go on in the background.
+    spare: Option<Window>,
+    /// The rows of a flush that has begun, once others are appended.
+    leaving: Option<Window>,
     /// The next step at which a row is due; `None` before the first row.
     pub next_due: Option<Step>,
     /// Patches of the row begun that have not come yet, indexed by patch; all false between rows.
@@ -39,6 +47,8 @@ pub(crate) struct LocalSet {
     pub columns: u64,
     /// Rows that were in the file when it was resumed.
     pub rows_resumed: u64,
+    /// Rows that the last flush left in the file; `None` where it must write the unfinished column again.
+    rows_written: Option<u64>,
     /// Rows that a window holds at most, those of an unfinished column included.
     rows_max: u64,
 }
@@ -48,6 +58,8 @@ pub(crate) struct LocalSet {
 pub(crate) struct Lengths {
     pub chunk_steps: u64,
     pub window_steps: u64,
+    /// Whether there is a second window, so that rows are appended while others are on their way to the file.
+    pub two_windows: bool,
 }
 
 impl LocalSet {
@@ -70,6 +82,8 @@ impl LocalSet {
             name: set.name.clone(),
             cadence_steps: set.cadence_steps,
             window: layout.window(rows_max, rows_resumed / lengths.chunk_steps * lengths.chunk_steps)?,
+            spare: lengths.two_windows.then(|| layout.window(rows_max, 0)).transpose()?,
+            leaving: None,
             next_due: None,
             missing: vec![false; layout.holdings.roster.patches.len()],
             missing_count: 0,
@@ -79,11 +93,13 @@ impl LocalSet {
             chunk_offsets: ChunkOffsets::new(),
             columns: 0,
             rows_resumed,
+            rows_written: None,
             rows_max,
         })
     }
 
     /// The same set where this rank has other points: as many rows in the window, of the same steps, their values to be filled in.
+    /// No flush is under way.
     pub fn with_placement(&self, placement: Placement) -> io::Result<Self> {
         let layout = self.layout.with_holdings(Holdings::of(placement));
         let mut window = layout.window(self.rows_max, self.window.first_row())?;
@@ -94,6 +110,8 @@ impl LocalSet {
             name: self.name.clone(),
             cadence_steps: self.cadence_steps,
             window,
+            spare: self.spare.as_ref().map(|_| layout.window(self.rows_max, 0)).transpose()?,
+            leaving: None,
             next_due: self.next_due,
             missing: vec![false; layout.holdings.roster.patches.len()],
             missing_count: 0,
@@ -103,6 +121,7 @@ impl LocalSet {
             chunk_offsets: self.chunk_offsets.clone(),
             columns: self.columns,
             rows_resumed: self.rows_resumed,
+            rows_written: self.rows_written,
             rows_max: self.rows_max,
         })
     }
@@ -112,9 +131,40 @@ impl LocalSet {
         rows.div_ceil(self.layout.geometry.chunk_steps)
     }
 
-    /// The columns that a flush up to `row_end` writes: the one unfinished before and those after it.
+    /// The rows that a flush is to bring to the file.
+    fn flushing(&self) -> &Window {
+        self.leaving.as_ref().unwrap_or(&self.window)
+    }
+
+    /// The columns that a flush up to `row_end` writes: the one unfinished before and those after it; none where there is no row
+    /// that the file does not have.
     pub fn columns_to_write(&self, row_end: u64) -> Range<u64> {
-        self.window.first_row() / self.layout.geometry.chunk_steps..self.columns_for(row_end)
+        let end = self.columns_for(row_end);
+        if self.rows_written == Some(row_end) {
+            return end..end;
+        }
+        self.flushing().first_row() / self.layout.geometry.chunk_steps..end
+    }
+
+    /// Bytes of rows in the flush.
+    pub fn flushing_bytes(&self) -> u64 {
+        self.flushing().row_bytes() * self.flushing().rows() as u64
+    }
+
+    /// The next flush writes the unfinished column even if it has no more rows: they may have changed.
+    pub fn write_again(&mut self) {
+        self.rows_written = None;
+    }
+
+    /// New columns that a flush can need at most: those of a whole window.
+    pub fn new_columns_max(&self) -> u64 {
+        (self.rows_max - (self.layout.geometry.chunk_steps - 1)).div_ceil(self.layout.geometry.chunk_steps)
+    }
+
+    /// Chunk addresses of one column, over all datasets.
+    pub fn chunks_per_column(&self) -> u64 {
+        let geometry = &self.layout.geometry;
+        geometry.datasets().map(|dataset| geometry.chunks_per_column(dataset)).sum()
     }
 
     /// Notes where the chunks of a new column lie.
@@ -146,21 +196,43 @@ impl LocalSet {
         }
     }
 
-    /// Forgets rows and addresses of columns that are finished and in the file.
-    pub fn keep_unfinished(&mut self) {
-        self.window.keep_unfinished(usize::try_from(self.layout.geometry.chunk_steps).expect("checked when opened"));
-        let column = self.window.first_row() / self.layout.geometry.chunk_steps;
-        self.chunk_offsets = self.chunk_offsets.split_off(&(column, DatasetIndex::Variable(0)));
+    /// Puts the rows of a flush that has begun aside: from now on rows go into the second window.
+    pub fn set_aside(&mut self) {
+        let mut next = self.spare.take().expect("a second window, free between flushes");
+        next.follow(&self.window, self.chunk_steps());
+        self.leaving = Some(std::mem::replace(&mut self.window, next));
     }
 
-    /// Adds what this rank writes of the columns that hold rows of the window.
-    pub fn segments(&self, set: usize, segments: &mut Vec<Segment>) {
-        self.layout.segments(set, self.columns_to_write(self.window.row_end()), &self.chunk_offsets, segments);
+    /// Adds what this rank writes of the columns that hold rows of the flush up to `row_end`, and hands its rows out.
+    pub fn give(&mut self, set: usize, row_end: u64, segments: &mut Vec<Segment>) -> Part {
+        self.layout.segments(set, self.columns_to_write(row_end), &self.chunk_offsets, segments);
+        self.rows_written = Some(row_end);
+        self.chunk_offsets = self.chunk_offsets.split_off(&(row_end / self.layout.geometry.chunk_steps, FIRST_DATASET));
+        let window = self.leaving.take().unwrap_or_else(|| std::mem::replace(&mut self.window, Window::absent()));
+        Part { layout: Arc::clone(&self.layout), window }
+    }
+
+    /// Takes the rows of a flush back: those of the unfinished column stay, unless they went into the second window.
+    pub fn take_back(&mut self, mut window: Window, was_set_aside: bool) {
+        if was_set_aside {
+            self.spare = Some(window);
+        } else {
+            window.keep_unfinished(self.chunk_steps());
+            self.window = window;
+        }
+    }
+
+    fn chunk_steps(&self) -> usize {
+        usize::try_from(self.layout.geometry.chunk_steps).expect("checked when opened")
     }
 
     /// Memory of the window and of what is kept of the points, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let Directory { shape, block } = &*self.directory;
-        self.window.bytes() + self.layout.holdings.bytes() + shape.bytes() + block.bytes()
+        let windows = [Some(&self.window), self.spare.as_ref(), self.leaving.as_ref()];
+        windows.into_iter().flatten().map(Window::bytes).sum::<u64>()
+            + self.layout.holdings.bytes()
+            + shape.bytes()
+            + block.bytes()
     }
 }

@@ -33,6 +33,16 @@ impl Stretch {
         (count < self.length).then(|| Self { first: self.first + count, length: self.length - count })
     }
 
+    /// The same numbers in stretches of `length_max` at most.
+    pub fn chunks(self, length_max: u64) -> impl Iterator<Item = Self> {
+        let mut rest = Some(self);
+        std::iter::from_fn(move || {
+            let whole = rest?;
+            rest = whole.skip(length_max);
+            Some(Self { length: whole.length.min(length_max), ..whole })
+        })
+    }
+
     fn is_followed_by(self, number: u64) -> bool {
         self.last().checked_add(1) == Some(number)
     }

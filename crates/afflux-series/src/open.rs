@@ -9,6 +9,7 @@ use afflux_comm::{Communicator, Reduce};
 use afflux_container::ResumeCheck;
 use afflux_storage::{OpenMode, StorageFile};
 
+use crate::background::Helpers;
 use crate::buffer::Buffer;
 use crate::builder::{Existing, Replay, SeriesBuilder};
 use crate::local_set::{Lengths, LocalSet};
@@ -36,7 +37,8 @@ impl SeriesBuilder {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
         let Registration { sets, warnings, resumed, mut container } = self.register(&*comm)?;
-        let lengths = Lengths { chunk_steps: self.chunk_steps, window_steps: self.window_steps };
+        let lengths =
+            Lengths { chunk_steps: self.chunk_steps, window_steps: self.window_steps, two_windows: self.in_background };
         let writes_scale = comm.rank() == 0;
         let sets: std::io::Result<Vec<LocalSet>> = self
             .sets
@@ -69,7 +71,7 @@ impl SeriesBuilder {
         let mut replaying = None;
         if let (Some(state), Existing::Resume(policy)) = (&resumed, self.existing) {
             let check = if policy == Replay::Rewrite { ResumeCheck::All } else { self.resume_check };
-            let takeover = Takeover { file: &file, own_file, state, policy, check };
+            let takeover = Takeover { file: &file, own_file: Arc::clone(&own_file), state, policy, check };
             replaying = takeover.run(container.as_mut(), &mut sets)?.map(Box::new);
         }
         let watermark = resumed.as_ref().and_then(|state| state.watermark);
@@ -90,11 +92,16 @@ impl SeriesBuilder {
             settlement: Settlement::default(),
             first_cause: None,
             deferred: None,
+            flight: None,
+            in_background: self.in_background,
+            helpers: self.in_background.then(Helpers::shared),
+            helper_bytes_min: self.helper_bytes_min,
+            own_file,
+            file_path: self.path,
             staging: Buffer::Heap(Vec::new()),
-            staged_bytes: 0,
             path,
             route,
-            last_flush: Instant::now(),
+            last_flush: (Instant::now(), 0),
             statistics,
             warnings,
         })

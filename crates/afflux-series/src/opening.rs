@@ -1,95 +1,127 @@
-//! The message with which rank 0 opens a flush: how many rows it has, where the new chunks lie, how long the next window is.
+//! What the ranks tell one another when a flush begins, as elements of one reduction.
+//!
+//! Every rank gives a hash of what it is about to flush, and whether it can; rank 0 adds what only it knows: how many rows each
+//! set has, where the new chunks lie, how long the window after the next is to be. The others give zeros for that, so that sums are
+//! rank 0's values.
+//!
+//! Invariant: the number of elements follows from the sets alone, not from what is flushed: ranks that disagree about their rows
+//! find out from the hash, not from a reduction that does not fit.
 
-use afflux_container::{DatasetIndex, NewColumn};
+use afflux_comm::Reduce;
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::wire::{Damaged, Decoder, Encoder};
+use crate::Step;
 
-/// What rank 0 tells the others at the beginning of a flush.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Opening {
+/// What every rank says of its own flush.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Intent {
+    /// Counts flushes.
+    pub number: u64,
+    /// All rows before this step are flushed.
+    pub flush_step: Step,
     /// Rows of each set with this flush.
     pub row_ends: Vec<u64>,
-    /// Length of the next window.
+}
+
+impl Intent {
+    fn hash(&self) -> u64 {
+        let words = [self.number, self.flush_step].into_iter().chain(self.row_ends.iter().copied());
+        xxh3_64(&words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+    }
+}
+
+/// What rank 0 adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Directions {
+    /// Length of the window after the one that begins now.
     pub window_steps: u64,
-    /// Where the new columns lie.
-    pub columns: Vec<(usize, u64, DatasetIndex, Vec<u64>)>,
+    /// Where the new chunks lie: by set, column, dataset, chunk.
+    pub chunk_offsets: Vec<u64>,
 }
 
-fn dataset_code(dataset: DatasetIndex) -> u64 {
-    match dataset {
-        DatasetIndex::Step => 0,
-        DatasetIndex::Time => 1,
-        DatasetIndex::Variable(variable) => 2 + variable as u64,
-    }
+/// What came of it, on every rank.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// How many ranks cannot.
+    pub failed_ranks: u64,
+    /// Whether all are about to flush the same.
+    pub agreed: bool,
+    /// Rank 0's.
+    pub flush_step: Step,
+    /// Rank 0's, by set.
+    pub row_ends: Vec<u64>,
+    /// Rank 0's; behind the offsets that were given, zeros.
+    pub directions: Directions,
 }
 
-/// The message in the place of an opening: why there is none.
-pub(crate) fn encode_failure(text: &str) -> Vec<u8> {
-    let mut message = Encoder::default();
-    message.word(1).text(text);
-    message.finish()
+const HEAD: usize = 5;
+
+/// This rank's elements. `chunks_max` is the most offsets that a flush can need; `directions` are given by rank 0, if it can flush.
+pub(crate) fn elements(
+    intent: &Intent,
+    failed: bool,
+    is_root: bool,
+    directions: Option<&Directions>,
+    chunks_max: usize,
+) -> Vec<Reduce> {
+    let root = |value: u64| Reduce::sum(if is_root { value } else { 0 });
+    let hash = intent.hash();
+    let mut elements = Vec::with_capacity(HEAD + intent.row_ends.len() + chunks_max);
+    elements.extend([Reduce::min(hash), Reduce::max(hash), Reduce::sum(u64::from(failed)), root(intent.flush_step)]);
+    elements.push(root(directions.map_or(0, |directions| directions.window_steps)));
+    elements.extend(intent.row_ends.iter().map(|&row_end| root(row_end)));
+    let offsets = directions.map_or(&[][..], |directions| &directions.chunk_offsets);
+    assert!(offsets.len() <= chunks_max, "a flush needs no more columns than a window has");
+    elements.extend(offsets.iter().map(|&offset| root(offset)));
+    elements.resize(HEAD + intent.row_ends.len() + chunks_max, Reduce::sum(0));
+    elements
 }
 
-/// The message of a flush that goes ahead.
-pub(crate) fn encode_opening(row_ends: &[u64], window_steps: u64, columns: &[NewColumn]) -> Vec<u8> {
-    let mut message = Encoder::default();
-    message.word(0).word(window_steps).word(row_ends.len() as u64);
-    for &row_end in row_ends {
-        message.word(row_end);
+/// Reads the combined elements of `sets` sets.
+pub(crate) fn decode(elements: &[Reduce], sets: usize) -> Opening {
+    let values: Vec<u64> = elements.iter().map(|element| element.value).collect();
+    let (head, rest) = values.split_at(HEAD);
+    let (row_ends, chunk_offsets) = rest.split_at(sets);
+    Opening {
+        agreed: head[0] == head[1],
+        failed_ranks: head[2],
+        flush_step: head[3],
+        row_ends: row_ends.to_vec(),
+        directions: Directions { window_steps: head[4], chunk_offsets: chunk_offsets.to_vec() },
     }
-    message.word(columns.len() as u64);
-    for column in columns {
-        message.word(column.set as u64).word(column.column).word(dataset_code(column.dataset));
-        message.word(column.chunk_offsets.len() as u64);
-        for &offset in &column.chunk_offsets {
-            message.word(offset);
-        }
-    }
-    message.finish()
-}
-
-/// The opening, or rank 0's failure.
-pub(crate) fn decode_opening(bytes: &[u8]) -> Result<Result<Opening, String>, Damaged> {
-    let mut message = Decoder::new(bytes);
-    if message.word()? == 1 {
-        return Ok(Err(message.text()?.to_owned()));
-    }
-    let window_steps = message.word()?;
-    let sets = message.count(8)?;
-    let row_ends = (0..sets).map(|_| message.word()).collect::<Result<_, _>>()?;
-    let count = message.count(4 * 8)?;
-    let columns = (0..count)
-        .map(|_| {
-            let set = usize::try_from(message.word()?).ok().filter(|&set| set < sets).ok_or(Damaged)?;
-            let column = message.word()?;
-            let dataset = match message.word()? {
-                0 => DatasetIndex::Step,
-                1 => DatasetIndex::Time,
-                variable => DatasetIndex::Variable(usize::try_from(variable - 2).map_err(|_| Damaged)?),
-            };
-            let chunks = message.count(8)?;
-            let offsets = (0..chunks).map(|_| message.word()).collect::<Result<_, _>>()?;
-            Ok((set, column, dataset, offsets))
-        })
-        .collect::<Result<_, Damaged>>()?;
-    Ok(Ok(Opening { row_ends, window_steps, columns }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_opening_of_a_flush_travels_whole() {
-        let dataset = DatasetIndex::Variable(3);
-        let columns = [NewColumn { set: 1, column: 9, dataset, chunk_offsets: vec![4096, 8192] }];
-        let message = encode_opening(&[5, 450], 100, &columns);
-        let expected =
-            Opening { row_ends: vec![5, 450], window_steps: 100, columns: vec![(1, 9, dataset, vec![4096, 8192])] };
-        assert_eq!(decode_opening(&message), Ok(Ok(expected)));
-        assert_eq!(decode_opening(&encode_failure("no space")), Ok(Err("no space".to_owned())));
-        for length in 0..message.len() {
-            assert_eq!(decode_opening(&message[..length]), Err(Damaged));
+    fn combined(ranks: &[Vec<Reduce>]) -> Vec<Reduce> {
+        let mut sum = ranks[0].clone();
+        for rank in &ranks[1..] {
+            assert_eq!(rank.len(), sum.len());
+            sum.iter_mut().zip(rank).for_each(|(sum, element)| sum.combine(*element));
         }
+        sum
+    }
+
+    #[test]
+    fn rank_0_directs_and_all_learn_who_differs() {
+        let intent = Intent { number: 3, flush_step: 400, row_ends: vec![400, 100] };
+        let directions = Directions { window_steps: 50, chunk_offsets: vec![4096, 8192] };
+        let root = elements(&intent, false, true, Some(&directions), 3);
+        let other = elements(&intent, false, false, None, 3);
+        let opening = decode(&combined(&[root.clone(), other.clone(), other.clone()]), 2);
+        assert!(opening.agreed);
+        assert_eq!((opening.failed_ranks, opening.flush_step), (0, 400));
+        assert_eq!(opening.row_ends, intent.row_ends);
+        assert_eq!(opening.directions, Directions { window_steps: 50, chunk_offsets: vec![4096, 8192, 0] });
+
+        let short = Intent { row_ends: vec![400, 99], ..intent.clone() };
+        let opening = decode(&combined(&[root, elements(&short, false, false, None, 3), other.clone()]), 2);
+        assert!(!opening.agreed);
+        assert_eq!(opening.row_ends, intent.row_ends, "rank 0's");
+
+        let failing = elements(&intent, true, true, None, 3);
+        assert_eq!(decode(&combined(&[failing, other]), 2).failed_ranks, 1);
     }
 }

@@ -65,6 +65,7 @@ impl SeriesWriter {
     /// On all ranks or on none. [`RebalanceError::Refused`], [`RebalanceError::Points`] and [`RebalanceError::Memory`] (on other
     /// ranks [`RebalanceError::Elsewhere`]) leave the old owners in force, and the run may go on; after any other the writer has failed.
     pub fn rebalance(&mut self, set: SetId, points: impl Into<LocalPoints>) -> Result<Rebalanced, RebalanceError> {
+        self.land()?;
         if self.state != WriterState::Open {
             return Err(self.refused().into());
         }

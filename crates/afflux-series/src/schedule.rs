@@ -6,6 +6,9 @@
 use crate::Step;
 
 /// The steps at which windows end.
+///
+/// Rank 0's wish for a window travels with the flush at its beginning, and has reached every rank by the flush at its end: so it
+/// rules the window after.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     /// Steps in a window at most.
@@ -14,6 +17,8 @@ pub(crate) struct Schedule {
     flush_seconds: Option<f64>,
     /// Steps in the present window.
     window_steps: u64,
+    /// Steps in the window after it.
+    window_steps_next: u64,
     /// The first step that belongs to the next window; `None` before the first append.
     boundary: Option<Step>,
 }
@@ -22,7 +27,7 @@ impl Schedule {
     pub fn new(window_steps_max: u64, flush_seconds: Option<f64>) -> Self {
         // The pace is unknown at first: one step, then at most twice as many each time.
         let window_steps = if flush_seconds.is_some() { 1 } else { window_steps_max };
-        Self { window_steps_max, flush_seconds, window_steps, boundary: None }
+        Self { window_steps_max, flush_seconds, window_steps, window_steps_next: window_steps, boundary: None }
     }
 
     /// The schedule of a file that is sealed up to `watermark`: the first window lies behind it, wherever a rank begins.
@@ -42,28 +47,33 @@ impl Schedule {
         }
     }
 
-    /// The length of the next window as rank 0 wants it, after a window that took `seconds`.
-    pub fn next_window_steps(&self, seconds: f64) -> u64 {
+    /// The length of a window as rank 0 wants it, when the last `steps` steps took `seconds`.
+    pub fn wish(&self, steps: u64, seconds: f64) -> u64 {
         let Some(target) = self.flush_seconds else { return self.window_steps_max };
-        let limit = self.window_steps.saturating_mul(2).clamp(1, self.window_steps_max);
+        let limit = self.window_steps_next.saturating_mul(2).clamp(1, self.window_steps_max);
         if seconds <= 0.0 {
             return limit;
         }
-        let wanted = target / seconds * self.window_steps as f64;
+        let wanted = target / seconds * steps as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 1..=limit first")]
         let steps = wanted.clamp(1.0, limit as f64) as u64;
         steps
     }
 
-    /// Moves the boundary beyond `step`, in windows of `window_steps`, so that windows stay on one grid.
-    pub fn advance(&mut self, step: Step, window_steps: u64) {
-        self.window_steps = window_steps;
+    /// Moves the boundary beyond `step`, in windows of the length that is due next, so that windows stay on one grid.
+    pub fn advance(&mut self, step: Step) {
         if let Some(boundary) = self.boundary
             && step >= boundary
         {
-            let windows = (step - boundary) / window_steps + 1;
-            self.boundary = Some(boundary.saturating_add(windows.saturating_mul(window_steps)));
+            self.window_steps = self.window_steps_next;
+            let windows = (step - boundary) / self.window_steps + 1;
+            self.boundary = Some(boundary.saturating_add(windows.saturating_mul(self.window_steps)));
         }
+    }
+
+    /// What rank 0 wants has reached this rank.
+    pub fn agree(&mut self, window_steps: u64) {
+        self.window_steps_next = window_steps.clamp(1, self.window_steps_max);
     }
 }
 
@@ -77,10 +87,11 @@ mod tests {
         assert_eq!(schedule.due(3), None);
         assert_eq!(schedule.due(12), None);
         assert_eq!(schedule.due(13), Some(13));
-        schedule.advance(13, schedule.next_window_steps(1.0));
+        schedule.advance(13);
+        schedule.agree(schedule.wish(10, 1.0));
         assert_eq!(schedule.due(22), None);
         assert_eq!(schedule.due(47), Some(23), "steps may leap over whole windows");
-        schedule.advance(47, 10);
+        schedule.advance(47);
         assert_eq!((schedule.due(52), schedule.due(53)), (None, Some(53)));
     }
 
@@ -89,10 +100,21 @@ mod tests {
         let mut schedule = Schedule::new(100, Some(2.0));
         assert_eq!(schedule.due(0), None);
         assert_eq!(schedule.due(1), Some(1));
-        assert_eq!(schedule.next_window_steps(0.1), 2, "at most doubled");
-        schedule.advance(1, 64);
-        assert_eq!(schedule.next_window_steps(1.0), 100, "never beyond the limit");
-        assert_eq!(schedule.next_window_steps(4.0), 32);
-        assert_eq!(schedule.next_window_steps(1e9), 1);
+        assert_eq!(schedule.wish(1, 0.1), 2, "at most doubled");
+        schedule.agree(64);
+        assert_eq!(schedule.wish(64, 1.0), 100, "never beyond the limit");
+        assert_eq!(schedule.wish(64, 4.0), 32);
+        assert_eq!(schedule.wish(64, 1e9), 1);
+    }
+
+    #[test]
+    fn a_wish_rules_the_window_after_the_one_at_whose_beginning_it_was_told() {
+        let mut schedule = Schedule::new(100, Some(2.0));
+        schedule.due(0);
+        schedule.advance(1);
+        schedule.agree(5);
+        assert_eq!(schedule.due(2), Some(2), "the window that had begun");
+        schedule.advance(2);
+        assert_eq!((schedule.due(6), schedule.due(7)), (None, Some(7)));
     }
 }

@@ -47,6 +47,7 @@ impl SeriesBuilder {
             format!("path {}", self.path.display()),
             format!("window_steps {}", self.window_steps),
             format!("flush_seconds {:?}", self.flush_seconds),
+            format!("background {}", self.in_background),
             format!("chunk_steps {}", self.chunk_steps),
             format!("chunk_bytes {}", self.chunk_bytes),
             format!("existing {:?}", self.existing),

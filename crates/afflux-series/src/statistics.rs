@@ -1,6 +1,6 @@
 //! What a run of the writer cost.
 
-/// Wall seconds by phase, on this rank.
+/// Wall seconds by phase, of one thread of this rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PhaseSeconds {
     /// Registration, creation and opening of the file.
@@ -13,6 +13,8 @@ pub struct PhaseSeconds {
     pub write: f64,
     /// Growing the file and sealing (rank 0 calls HDF5; elsewhere 0).
     pub seal: f64,
+    /// Waiting for a flush in the background, when both windows were full or the run came to a checkpoint or its end.
+    pub wait: f64,
     /// Change of owners, the flush before it excluded.
     pub rebalance: f64,
     /// The last flush excluded, closing the file.
@@ -23,7 +25,7 @@ impl PhaseSeconds {
     /// The sum of all phases: the time the simulation did not compute because of its samples, appending excluded.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.create + self.transpose + self.exchange + self.write + self.seal + self.rebalance + self.close
+        self.create + self.transpose + self.exchange + self.write + self.seal + self.wait + self.rebalance + self.close
     }
 }
 
@@ -54,6 +56,8 @@ pub struct Statistics {
     pub watermark: Option<u64>,
     /// Memory of this rank's windows and staging buffer at their largest, in bytes.
     pub memory_bytes: u64,
-    /// Where the time went on this rank.
+    /// Where the time of the simulation's thread went on this rank.
     pub seconds: PhaseSeconds,
+    /// What helper threads did for this rank meanwhile: `transpose`, `write` and `seal`.
+    pub helper_seconds: PhaseSeconds,
 }

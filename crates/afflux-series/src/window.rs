@@ -75,6 +75,32 @@ impl Window {
         Ok(Self { variables: rows, bytes, steps, times, first_row, rows_max })
     }
 
+    /// A window that holds nothing and takes nothing, in the place of one that is elsewhere. It allocates nothing.
+    pub fn absent() -> Self {
+        Self {
+            variables: Vec::new(),
+            bytes: Buffer::Heap(Vec::new()),
+            steps: Vec::new(),
+            times: Vec::new(),
+            first_row: 0,
+            rows_max: 0,
+        }
+    }
+
+    /// Goes on behind `other`, a window of the same shape: takes over the rows of its unfinished column and forgets its own.
+    pub fn follow(&mut self, other: &Self, chunk_steps: usize) {
+        let finished = other.steps.len() / chunk_steps * chunk_steps;
+        let unfinished = other.steps.len() - finished;
+        for (rows, theirs) in self.variables.iter().zip(&other.variables) {
+            self.bytes[rows.range(0, unfinished)].copy_from_slice(&other.bytes[theirs.range(finished, unfinished)]);
+        }
+        self.steps.clear();
+        self.steps.extend_from_slice(&other.steps[finished..]);
+        self.times.clear();
+        self.times.extend_from_slice(&other.times[finished..]);
+        self.first_row = other.first_row + finished as u64;
+    }
+
     /// Begins the row of `step`; the points that nobody owns get their fill values.
     pub fn begin_row(&mut self, step: Step, time: f64) {
         let row = self.steps.len();
@@ -160,6 +186,11 @@ impl Window {
         self.steps.drain(..finished);
         self.times.drain(..finished);
         self.first_row += finished as u64;
+    }
+
+    /// Bytes of one row, over all variables.
+    pub fn row_bytes(&self) -> u64 {
+        self.variables.iter().map(|variable| variable.row_bytes() as u64).sum()
     }
 
     /// Memory held, in bytes.

@@ -1,12 +1,17 @@
 //! The writer as the simulation sees it: append rows, checkpoint, close.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use afflux_collective::CollectiveFile;
 use afflux_container::ContainerWriter;
+use afflux_storage::StorageFile;
 
+use crate::background::Helpers;
 use crate::buffer::Buffer;
 use crate::builder::SeriesBuilder;
+use crate::flight::{Flight, Wait};
 use crate::local_set::LocalSet;
 use crate::replay::{GivenRow, Replaying, Settlement};
 use crate::route::Route;
@@ -30,14 +35,24 @@ pub enum Appended {
     Replayed,
 }
 
+/// Whether a row is to be kept.
+enum Due {
+    Now,
+    /// The set has none at this step.
+    Later,
+    /// The flush under way fails, which the next collective call tells; nothing is written any more.
+    Never,
+}
+
 /// Writes the samples of a running simulation into one file; made by [`SeriesWriter::at`].
 ///
-/// Rows stay in memory until the window is full; then the call that brings the first row of the next window flushes it, on all
-/// ranks together. So `append` is local as a rule and collective at window ends: **every rank appends every due step**, with
-/// empty slices where it has no point. A writer that is dropped unclosed leaves the file as of the last flush.
+/// Rows stay in memory until the window is full; then the call that brings the first row of the next window begins to flush it, on
+/// all ranks together. So `append` is local as a rule and collective at window ends: **every rank appends every due step**, with
+/// empty slices where it has no point. While a window is on its way to the file, rows go into a second one; only when both are full is
+/// there anything to wait for. A writer that is dropped unclosed leaves the file as of the last seal.
 pub struct SeriesWriter {
     pub(crate) file: CollectiveFile,
-    /// On rank 0; taken when closed.
+    /// On rank 0; with the helper while it seals, and taken when closed.
     pub(crate) container: Option<ContainerWriter>,
     pub(crate) sets: Vec<LocalSet>,
     pub(crate) schedule: Schedule,
@@ -58,13 +73,23 @@ pub struct SeriesWriter {
     pub(crate) first_cause: Option<String>,
     /// A failure of rank 0 behind the verdict of a flush; told to all ranks by the next collective call.
     pub(crate) deferred: Option<String>,
-    /// Whole blocks on their way to the file; grown when a flush needs more.
+    /// The flush under way.
+    pub(crate) flight: Option<Flight>,
+    /// Whether `append` goes on while a flush is under way.
+    pub(crate) in_background: bool,
+    /// The process's helper threads, where flushes are in the background.
+    pub(crate) helpers: Option<Helpers>,
+    /// Rows that a rank has at least for a helper to write them.
+    pub(crate) helper_bytes_min: u64,
+    /// This rank's handle on the file, for its own writes.
+    pub(crate) own_file: Arc<dyn StorageFile>,
+    pub(crate) file_path: PathBuf,
+    /// Where blocks are put together; with the job while that is under way.
     pub(crate) staging: Buffer,
-    /// How much of it the present flush uses.
-    pub(crate) staged_bytes: usize,
     pub(crate) path: afflux_collective::Path,
     pub(crate) route: Route,
-    pub(crate) last_flush: Instant,
+    /// When the last flush began, and at which step.
+    pub(crate) last_flush: (Instant, Step),
     pub(crate) statistics: Statistics,
     pub(crate) warnings: Vec<String>,
 }
@@ -72,7 +97,7 @@ pub struct SeriesWriter {
 impl SeriesWriter {
     /// Begins the description of a file.
     #[must_use]
-    pub fn at(path: impl Into<std::path::PathBuf>) -> SeriesBuilder {
+    pub fn at(path: impl Into<PathBuf>) -> SeriesBuilder {
         SeriesBuilder::new(path.into())
     }
 
@@ -88,7 +113,8 @@ impl SeriesWriter {
         &self.warnings
     }
 
-    /// The last sealed step: every due row up to it is in the file and visible.
+    /// The last sealed step as the collective calls of this run have told it: every due row up to it is in the file and visible. The
+    /// same on all ranks. A flush in the background counts once the next one begins.
     #[must_use]
     pub fn watermark(&self) -> Option<Step> {
         self.watermark
@@ -122,15 +148,22 @@ impl SeriesWriter {
     /// Keeps one row: for each variable one slice, its points in registration order (patch after patch), the components of a
     /// point side by side. `time` is the simulated time of the step; rank 0's goes to the file.
     ///
-    /// Local, without system call or allocation, but for the first append of a new window, which flushes the last one
-    /// (collective). Steps ascend; a step at which the set has no row due is passed over.
+    /// Local, without system call or allocation while no flush is due or under way. The first append of a new window begins the
+    /// flush of the last one (collective); those after it look how far it has come. Steps ascend; a step at which the set has
+    /// no row due is passed over.
     ///
     /// In a resumed run, rows up to the last sealed step are replayed ([`Appended::Replayed`]). Where they are compared or rewritten,
     /// this rank reads (and perhaps writes) its own part of a column of the file when they enter it.
+    ///
+    /// # Errors
+    /// [`AppendError`]; a row that is refused changes nothing. [`AppendError::Flush`] comes on all ranks in the same call, the first
+    /// one of a window: with flushes in the background it tells of the flush before, and rows since then are lost with it.
     pub fn append(&mut self, set: SetId, step: Step, time: f64, row: &[Values<'_>]) -> Result<Appended, AppendError> {
         let step = self.file_step(step)?;
-        if !self.prepare(set, step, time)? {
-            return Ok(Appended::NotDue);
+        match self.prepare(set, step, time)? {
+            Due::Now => {}
+            Due::Later => return Ok(Appended::NotDue),
+            Due::Never => return Ok(Appended::Kept),
         }
         let local = &mut self.sets[set.0];
         let points = local.layout.holdings.roster.len();
@@ -161,8 +194,10 @@ impl SeriesWriter {
         row: &[Values<'_>],
     ) -> Result<Appended, AppendError> {
         let step = self.file_step(step)?;
-        if !self.prepare(set, step, time)? {
-            return Ok(Appended::NotDue);
+        match self.prepare(set, step, time)? {
+            Due::Now => {}
+            Due::Later => return Ok(Appended::NotDue),
+            Due::Never => return Ok(Appended::Kept),
         }
         let local = &mut self.sets[set.0];
         let count = local.layout.holdings.roster.patches.len();
@@ -210,10 +245,13 @@ impl SeriesWriter {
         in_file.ok_or(AppendError::StepRange { step })
     }
 
-    /// What precedes every row: the step is checked, a flush made where one is due. `true` if the set has a row at this step.
-    fn prepare(&mut self, set: SetId, step: Step, time: f64) -> Result<bool, AppendError> {
+    /// What precedes every row: the step is checked, a flush begun where one is due.
+    fn prepare(&mut self, set: SetId, step: Step, time: f64) -> Result<Due, AppendError> {
         if self.state.after(Event::Append).is_none() {
             return Err(self.refused().into());
+        }
+        if self.flight.is_some() {
+            self.move_flight(Wait::Never);
         }
         let count = self.sets.len();
         if set.0 >= count {
@@ -226,6 +264,12 @@ impl SeriesWriter {
             && step < last
         {
             return Err(AppendError::StepOrder { set: self.sets[set.0].name.clone(), step, last });
+        }
+        if self.flight.as_ref().is_some_and(Flight::is_doomed) {
+            if let Some(boundary) = self.schedule.due(step) {
+                self.start_flush(boundary, step)?;
+            }
+            return Ok(Due::Never);
         }
         let local = &self.sets[set.0];
         let due = step.is_multiple_of(local.cadence_steps);
@@ -246,21 +290,29 @@ impl SeriesWriter {
             replaying.check_first_step(step, &self.sets)?;
         }
         if let Some(boundary) = self.schedule.due(step) {
-            self.flush(boundary, step)?;
+            self.start_flush(boundary, step)?;
         }
         if self.step.is_none() {
+            self.last_flush = (Instant::now(), step);
             for local in &mut self.sets {
                 local.next_due = Some(step.next_multiple_of(local.cadence_steps));
             }
         }
         self.step = Some(step);
         self.row_state = self.row_state.of(step);
-        Ok(due)
+        Ok(if due { Due::Now } else { Due::Later })
+    }
+
+    /// Takes a flush that is under way further, as every append does: for a simulation that computes long between its rows. It
+    /// never waits, and is no collective call.
+    pub fn progress(&mut self) {
+        self.move_flight(Wait::Never);
     }
 
     /// Collective: brings everything so far into the file and seals it. When it returns, every due row up to the last step
     /// appended is visible, and the watermark is that step. Call it with the solver's own checkpoint.
     pub fn checkpoint(&mut self) -> Result<(), FlushError> {
+        self.land()?;
         if self.state != WriterState::Open {
             return Err(self.refused());
         }
@@ -273,6 +325,7 @@ impl SeriesWriter {
     /// Collective: seals everything, closes the file and says what it cost. After a failure it releases what the writer
     /// holds, seals nothing and returns the first cause.
     pub fn close(mut self) -> Result<Statistics, FlushError> {
+        self.land()?;
         if self.state != WriterState::Open {
             return Err(self.refused());
         }

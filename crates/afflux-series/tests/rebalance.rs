@@ -263,8 +263,14 @@ fn what_moves_is_the_unfinished_columns_of_the_points_that_move() {
                 grid.block([border(rank)..border(rank + 1), 0..1, 0..3])
             };
             let set = ProbeSet::new("").grid(block(0)).variable(Variable::f64("u")).variable(Variable::f32("v"));
-            let mut run =
-                SeriesWriter::at(&path).set(set).chunk_steps(16).window_steps(window_steps).open(&counting).unwrap();
+            let mut run = SeriesWriter::at(&path)
+                .set(set)
+                .chunk_steps(16)
+                .window_steps(window_steps)
+                // Else a message of the flush before may fall into the rebalance.
+                .background(false)
+                .open(&counting)
+                .unwrap();
             let append = |run: &mut SeriesWriter, shift: u64, steps: std::ops::Range<u64>| {
                 let length = usize::try_from(block(shift).len()).unwrap();
                 for step in steps {
