@@ -16,7 +16,7 @@
 //! |---|---|---|---|
 //! | it panics | the others get [`CommError::PeerLeft`]; `run` passes the panic on after all have ended | our handles call `MPI_Abort`: the job ends with code 101 | the same |
 //! | it is killed or aborts | the process ends | `mpirun` ends the others by SIGTERM and SIGKILL, exit code 128 + signal | `mpirun` ends the others, exit code is the signal |
-//! | it returns while others wait for it | the others get [`CommError::PeerLeft`] | it waits in `MPI_Finalize`, the others in their call: a stall | the same |
+//! | it returns while others wait for it | the others get [`CommError::PeerLeft`] | on one node the same; on several it waits in `MPI_Finalize`, the others in their call: a stall | the same |
 //!
 //! Deaths were measured by `afflux-comm-conformance` (`die`, `panic`, `leave`), which `tests/mpi.rs` repeats: under neither MPI
 //! did a survivor return from the call in which it waited. So no code above may count on running after the death of
@@ -25,8 +25,8 @@
 //!
 //! A rank that leaves early is a mistake of the program; [`agree`] exists so that all ranks leave a failing call
 //! together. Whoever waits longer than `AFFLUX_STALL_WARNING_SECONDS` (default 60, 0 for never) says so on standard
-//! error. Thread ranks, and MPI ranks in a small collective within one node, name the ranks they wait for; other waits of MPI
-//! ranks name only the call, for MPI does not tell who is missing.
+//! error. Thread ranks, and MPI ranks on one node, name the ranks they wait for; other waits of MPI ranks name only the call, for
+//! MPI does not tell who is missing.
 //!
 //! # When a call fails
 //!
@@ -36,15 +36,19 @@
 //! - *Threads*: the others get the error at once, in the call that they are in or at the next: [`CommError::Mismatch`] where
 //!   the failure is a disagreement, else [`CommError::PeerFailed`] with the message, or [`CommError::PeerLeft`] where a rank
 //!   dropped its handle. What is borrowed by others in an exchange is taken back first.
-//! - *MPI*: the failing rank gets its error; the others are not told yet and stall.
+//! - *MPI, all ranks on one node*: the same, within some milliseconds. Messages that a rank waits for are taken back; one that
+//!   it sends and nobody takes cannot be, in either library: then, or in a long collective call of MPI, the job ends with a
+//!   message on standard error and exit code 70.
+//! - *MPI on several nodes*: the failing rank gets its error; the others are not told yet and stall.
 //!
 //! [`FaultyCommunicator`] makes any call or message fail, so that the layers above can be tried for every one of them.
 //!
 //! # Ranks that disagree
 //!
-//! Thread ranks compare call, root, element count and operations in every collective call, by its number, and all get
-//! [`CommError::Mismatch`]. Under MPI only the operations of a reduction and the lengths of an exchange are compared (and
-//! within one node the calls of those ranks whose messages this one reads); other disagreements stall, or are errors of MPI.
+//! Call, root and element count are compared in every collective call, by its number, and so are the operations of
+//! reductions and the lengths of exchanges; all ranks get [`CommError::Mismatch`], which names two that differ. Thread ranks
+//! are compared as they enter, MPI ranks on one node as they enter or when one has waited for a millisecond. On several
+//! nodes only operations and lengths are compared; other disagreements stall, or are errors of MPI.
 
 pub mod agree;
 mod alone;

@@ -22,6 +22,9 @@
 //! Errors of MPI are returned ([`CommError::Transport`]), but a dead rank is not one that survivors can count on seeing.
 //! See [the table](crate#when-a-rank-dies).
 
+mod apart;
+mod call;
+mod collectives;
 mod communicator;
 mod cores;
 mod environment;

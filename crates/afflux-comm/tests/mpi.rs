@@ -80,6 +80,14 @@ fn conformance_on_1_2_3_4_7_ranks() {
     }
 }
 
+#[test]
+fn failures_and_disagreements_end_no_wait_for_ever() {
+    for ranks in [1, 2, 3, 4, 7] {
+        let Some(launcher) = launcher(family()) else { return };
+        conforms_in(launcher, ranks, &["failures"]);
+    }
+}
+
 /// As on several nodes: all collectives through MPI.
 #[test]
 fn conformance_without_the_memory_of_the_node() {
@@ -91,7 +99,11 @@ fn conformance_without_the_memory_of_the_node() {
 }
 
 fn conforms(launcher: Command, ranks: usize) {
-    let output = run(launcher, ranks, &[]);
+    conforms_in(launcher, ranks, &[]);
+}
+
+fn conforms_in(launcher: Command, ranks: usize, arguments: &[&str]) {
+    let output = run(launcher, ranks, arguments);
     assert!(output.status.success(), "{ranks} ranks: {}", text(&output));
     assert!(text(&output).contains(&format!("conformance ok on {ranks} ranks")), "{}", text(&output));
 }

@@ -1,11 +1,11 @@
 //! The conformance suite on MPI ranks: `mpirun -n 4 afflux-comm-conformance`. Prints `conformance ok` from rank 0.
 //!
-//! With arguments it does something else: `huge BYTES` broadcasts and exchanges one message of that length, `die RANK` lets
+//! With arguments it does something else: `failures` is the part of the suite about ranks that fail, leave or disagree, `huge BYTES` broadcasts and exchanges one message of that length, `die RANK` lets
 //! a rank kill itself (to see what the MPI does with the others), `panic RANK` lets it panic, `leave RANK` lets it return
 //! while the others wait, and `host` is a host program that calls `MPI_Init` itself.
 
 use afflux_comm::Communicator;
-use afflux_comm::conformance::{Effort, run_all, run_huge};
+use afflux_comm::conformance::{Effort, run_all, run_failures, run_huge};
 use afflux_comm::mpi::{MpiCommunicator, MpiWorld};
 use mpi::ffi;
 
@@ -25,6 +25,7 @@ fn main() {
     let comm = world.communicator().expect("a duplicate of the world");
     match arguments[..] {
         [] => run_all(&comm, Effort::default()),
+        ["failures"] => run_failures(&comm),
         ["huge", bytes] => run_huge(&comm, bytes.parse().expect("a number of bytes")),
         ["die", rank] => {
             comm.barrier().expect("all ranks are here");
@@ -49,7 +50,9 @@ fn main() {
             println!("rank {} goes on after one has left: {outcome:?}", comm.rank());
         }
         _ => {
-            eprintln!("usage: afflux-comm-conformance [huge BYTES | die RANK | panic RANK | leave RANK | host]");
+            eprintln!(
+                "usage: afflux-comm-conformance [failures | huge BYTES | die RANK | panic RANK | leave RANK | host]"
+            );
             std::process::exit(2);
         }
     }

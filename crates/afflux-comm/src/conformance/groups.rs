@@ -10,6 +10,7 @@ pub(super) fn run(comm: &dyn Communicator) {
     split_without_some(comm);
     split_extreme_colors(comm);
     nested(comm);
+    many_duplicates(comm);
 }
 
 /// The map has an entry a rank, is numbered by lowest rank and is the same on all ranks.
@@ -101,4 +102,35 @@ fn nested(comm: &dyn Communicator) {
     let single = inner.split(Some(u32::try_from(inner.rank()).unwrap()), 0).unwrap().expect("a colour");
     assert_eq!(single.size(), 1);
     super::run_basic(&*single);
+}
+
+/// More duplicates at a time than an adapter may keep ready, used and dropped in other orders than they were made.
+fn many_duplicates(comm: &dyn Communicator) {
+    let (rank, size) = (comm.rank(), comm.size());
+    if size > 16 {
+        return;
+    }
+    for _ in 0..2 {
+        let mut all = vec![comm.duplicate().unwrap()];
+        while all.len() < 20 {
+            let next = all[all.len() / 2].duplicate().unwrap();
+            all.push(next);
+        }
+        for (index, one) in all.iter().enumerate().rev() {
+            let expected = super::pattern(0, 0, index, 40_000 + index);
+            let mut bytes = if rank == 0 { expected.clone() } else { Vec::new() };
+            one.broadcast(0, &mut bytes).unwrap();
+            super::assert_bytes(&bytes, &expected, "long broadcast on a duplicate");
+        }
+        let pending: Vec<_> = all.iter().map(|one| one.start_all_reduce(vec![Reduce::sum(1); 100]).unwrap()).collect();
+        messages::ring(&*all[3]);
+        for index in 0..all.len() {
+            // Each rank drops them in another order.
+            drop(all.swap_remove((index * 7 + rank) % all.len()));
+        }
+        for one in pending {
+            assert_eq!(one.wait().unwrap(), vec![Reduce::sum(size as u64); 100], "reduction on a duplicate");
+        }
+    }
+    comm.barrier().unwrap();
 }

@@ -14,6 +14,9 @@ use crate::launch::{self, Build};
 /// Exit code of the job when a rank panics: that of a Rust panic.
 const PANIC_EXIT_CODE: c_int = 101;
 
+/// Exit code of the job when MPI would wait for ever after a failure: `EX_SOFTWARE` of `sysexits.h`.
+const STUCK_EXIT_CODE: c_int = 70;
+
 /// Started MPI. Keep it, or any communicator made from it, while MPI is used: the last to be dropped finalises MPI,
 /// unless the host program had initialised it before.
 #[derive(Debug, Clone)]
@@ -106,6 +109,15 @@ impl Drop for Environment {
         // SAFETY: MPI is initialised and not finalised; every communicator of ours holds this environment, so none is left.
         unsafe { ffi::MPI_Finalize() };
     }
+}
+
+/// Ends the job, because `error` means that a call of MPI never returns and what it holds of the caller's memory cannot be
+/// taken back: the last resort.
+pub(super) fn end_job(rank: usize, error: &CommError) -> ! {
+    eprintln!("afflux: rank {rank} ends the job, whose MPI waits in vain: {error}");
+    // SAFETY: MPI is initialised and not finalised: a call of it is under way.
+    unsafe { ffi::MPI_Abort(world(), STUCK_EXIT_CODE) };
+    std::process::exit(STUCK_EXIT_CODE);
 }
 
 fn world() -> MPI_Comm {

@@ -1,11 +1,19 @@
 //! Messages whose lengths both sides know.
 
+use std::time::{Duration, Instant};
+
 use mpi::ffi::{self, MPI_Comm, MPI_Request};
 
+use super::environment::end_job;
 use super::pieces::Message;
-use super::poll::{Patience, received_bytes, wait_each};
+use super::poll::{Blind, Lookout, Outcome, Patience, received_bytes, test_each, wait_each};
 use super::{check, int, is_success, is_truncation};
 use crate::CommError;
+
+/// How long a rank tries to get rid of what it has under way, once it knows that another has failed.
+const GRACE: Duration = Duration::from_secs(1);
+/// Sleep between two polls then.
+const TAKE_BACK_NAP: Duration = Duration::from_micros(100);
 
 /// Requests under way, with the messages that they read or fill. Nothing borrowed may be touched before
 /// [`Self::finish`]; dropping it waits too.
@@ -86,12 +94,20 @@ impl Transfers {
         self.peers.push(peer);
     }
 
-    /// Waits until all are over and returns the first error.
-    pub(super) fn finish(mut self) -> Result<(), CommError> {
+    /// Waits until all are over and returns the first error. Where the lookout says that this is in vain, what can be
+    /// taken back is; if messages remain in the hands of MPI, whose memory is the caller's, the job ends.
+    pub(super) fn finish(mut self, lookout: &dyn Lookout) -> Result<(), CommError> {
         let rank = self.patience.rank;
-        let outcomes = wait_each(self.patience, &mut self.requests, self.call);
+        let mut outcomes = vec![None; self.requests.len()];
+        let peers = |index: usize| self.peers[index].0;
+        let waited = wait_each(self.patience, &mut self.requests, &mut outcomes, self.call, &peers, lookout);
+        if let Err(error) = waited {
+            self.take_back(&mut outcomes, &error);
+            self.requests.clear();
+            return Err(error);
+        }
         self.requests.clear();
-        for ((code, status), &(peer, expected)) in outcomes.iter().zip(&self.peers) {
+        for ((code, status), &(peer, expected)) in outcomes.iter().flatten().zip(&self.peers) {
             let mismatch = |found: String, expected: usize| CommError::Mismatch {
                 call: self.call,
                 message: format!("rank {peer} sends {found} bytes, rank {rank} expects {expected}"),
@@ -111,12 +127,35 @@ impl Transfers {
         }
         Ok(())
     }
+
+    /// Cancels what is received; a message that is sent cannot be cancelled in either library, but may still be taken.
+    fn take_back(&mut self, outcomes: &mut [Option<Outcome>], error: &CommError) {
+        let mut pending: Vec<usize> = (0..self.requests.len()).filter(|&index| outcomes[index].is_none()).collect();
+        for &index in &pending {
+            if self.peers[index].1.is_some() {
+                // SAFETY: a receive that is under way; it is tested until it is over.
+                unsafe { ffi::MPI_Cancel(&raw mut self.requests[index]) };
+            }
+        }
+        let started = Instant::now();
+        while !pending.is_empty() {
+            if test_each(&mut self.requests, outcomes, &mut pending) {
+                continue;
+            }
+            if started.elapsed() > GRACE {
+                end_job(self.patience.rank, error);
+            }
+            std::thread::sleep(TAKE_BACK_NAP);
+        }
+    }
 }
 
 impl Drop for Transfers {
     fn drop(&mut self) {
         // After a failed post the others must still end before their buffers do.
-        wait_each(self.patience, &mut self.requests, self.call);
+        let mut outcomes = vec![None; self.requests.len()];
+        let peers = |index: usize| self.peers[index].0;
+        let _ = wait_each(self.patience, &mut self.requests, &mut outcomes, self.call, &peers, &Blind);
     }
 }
 

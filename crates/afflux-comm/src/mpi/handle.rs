@@ -1,5 +1,7 @@
 //! An MPI communicator that is ours to free.
 
+use std::ffi::c_int;
+
 use mpi::ffi::{self, MPI_Comm};
 
 use super::check;
@@ -18,6 +20,22 @@ impl Handle {
         let mut duplicate = comm;
         // SAFETY: `comm` is valid; all its ranks call this.
         check(unsafe { ffi::MPI_Comm_dup(comm, &raw mut duplicate) }, "MPI_Comm_dup", rank)?;
+        Self::owning(duplicate, rank)
+    }
+
+    /// Collective: as [`Self::duplicate_of`], where ranks may make several at a time, each in its own order: `tag` (the same on
+    /// all ranks) tells them apart.
+    pub(super) fn duplicate_of_group(comm: MPI_Comm, tag: c_int, rank: usize) -> Result<Self, CommError> {
+        // SAFETY: a constant to be overwritten.
+        let mut group = unsafe { ffi::RSMPI_GROUP_EMPTY };
+        // SAFETY: `comm` is valid.
+        check(unsafe { ffi::MPI_Comm_group(comm, &raw mut group) }, "MPI_Comm_group", rank)?;
+        let mut duplicate = comm;
+        // SAFETY: the group of `comm` itself; all its ranks call this.
+        let code = unsafe { ffi::MPI_Comm_create_group(comm, group, tag, &raw mut duplicate) };
+        // SAFETY: made above, freed once.
+        unsafe { ffi::MPI_Group_free(&raw mut group) };
+        check(code, "MPI_Comm_create_group", rank)?;
         Self::owning(duplicate, rank)
     }
 

@@ -35,27 +35,58 @@ pub(super) struct Patience {
     pub(super) rank: usize,
 }
 
+/// Finds out whether a wait is in vain.
+pub(super) trait Lookout {
+    /// The wait is for these ranks from now on; each may be named more than once.
+    fn wait_for(&self, peers: &mut dyn Iterator<Item = usize>);
+
+    /// Fails when the wait is in vain. Asked every some ten microseconds at first, later at every sleep.
+    fn look(&self) -> Result<(), CommError>;
+
+    /// The wait has lasted so long that a person is told: whom it is for, in words.
+    fn whom(&self) -> String;
+}
+
+/// For waits of which nobody can tell.
+pub(super) struct Blind;
+
+impl Lookout for Blind {
+    fn wait_for(&self, _peers: &mut dyn Iterator<Item = usize>) {}
+
+    fn look(&self) -> Result<(), CommError> {
+        Ok(())
+    }
+
+    fn whom(&self) -> String {
+        "ranks that have not entered it or not sent".to_owned()
+    }
+}
+
+/// Polls between two looks of a rank that does not sleep yet.
+const LOOK_TURNS: u32 = 64;
+
 /// One wait.
-pub(super) struct Poll {
+pub(super) struct Poll<'a> {
     patience: Patience,
     call: &'static str,
+    lookout: &'a dyn Lookout,
     /// Much data moves: polls drive the transfer, so none is put off by a long sleep.
     bulk: bool,
     turns: u32,
     started: Option<(Instant, StallWatch)>,
 }
 
-impl Poll {
-    pub(super) fn new(patience: Patience, call: &'static str, bulk: bool) -> Self {
-        Self { patience, call, bulk, turns: 0, started: None }
+impl<'a> Poll<'a> {
+    pub(super) fn new(patience: Patience, call: &'static str, bulk: bool, lookout: &'a dyn Lookout) -> Self {
+        Self { patience, call, lookout, bulk, turns: 0, started: None }
     }
 
-    /// Passes a little time after a poll in vain.
-    pub(super) fn pause(&mut self) {
+    /// Passes a little time after a poll in vain. Fails when the wait is in vain.
+    pub(super) fn pause(&mut self) -> Result<(), CommError> {
         self.turns += 1;
         if self.patience.own_core && self.turns < SPIN_TURNS {
             std::hint::spin_loop();
-            return;
+            return Ok(());
         }
         let (started, watch) = self.started.get_or_insert_with(|| (Instant::now(), StallWatch::start()));
         let waited = started.elapsed();
@@ -65,27 +96,34 @@ impl Poll {
             (true, false) => (SLEEP_AFTER, SLEEP_MAX),
             (false, false) => (SLEEP_AFTER_SHARED, SLEEP_MAX),
         };
-        if waited < sleep_after {
-            std::thread::yield_now();
-        } else {
+        let sleeps = waited >= sleep_after;
+        if sleeps {
             std::thread::sleep((waited / SLEEP_FRACTION).min(sleep_max));
+        } else {
+            std::thread::yield_now();
         }
-        if self.turns.is_multiple_of(256) && watch.is_due() {
-            watch.report(self.patience.rank, self.call, "ranks that have not entered it or not sent");
+        if sleeps || self.turns.is_multiple_of(LOOK_TURNS) {
+            self.lookout.look()?;
+            if watch.is_due() {
+                watch.report(self.patience.rank, self.call, &self.lookout.whom());
+            }
         }
+        Ok(())
     }
 }
 
-/// Waits for one request, which is of a small collective unless `bulk`.
+/// Waits for one request, which is of a small collective unless `bulk`. After a failure of the lookout the request is
+/// still under way.
 pub(super) fn wait(
     patience: Patience,
     request: &mut MPI_Request,
     call: &'static str,
     bulk: bool,
+    lookout: &dyn Lookout,
 ) -> Result<(), CommError> {
-    let mut poll = Poll::new(patience, call, bulk);
+    let mut poll = Poll::new(patience, call, bulk, lookout);
     while !test(patience.rank, request, call)? {
-        poll.pause();
+        poll.pause()?;
     }
     Ok(())
 }
@@ -110,35 +148,56 @@ pub(super) fn test_all(rank: usize, requests: &mut [MPI_Request], call: &'static
     Ok(done != 0)
 }
 
-/// Waits for every request, also after one has failed, and returns the error code and the bytes received of each.
+/// What became of a request: its error code, and what was received.
+pub(super) type Outcome = (c_int, MPI_Status);
+
+/// Waits for every request, also after one has failed; `outcomes` gets what became of each, indexed like `requests`, of which
+/// `peers` says with whom it is. After a failure of the lookout those without an outcome are still under way.
 /// (`MPI_Waitall` would say only that something failed, and may leave the others pending.)
 pub(super) fn wait_each(
     patience: Patience,
     requests: &mut [MPI_Request],
+    outcomes: &mut [Option<Outcome>],
     call: &'static str,
-) -> Vec<(c_int, MPI_Status)> {
-    let mut outcomes: Vec<Option<(c_int, MPI_Status)>> = vec![None; requests.len()];
+    peers: &dyn Fn(usize) -> usize,
+    lookout: &dyn Lookout,
+) -> Result<(), CommError> {
     let mut pending: Vec<usize> = (0..requests.len()).collect();
-    let mut poll = Poll::new(patience, call, true);
+    let mut poll = Poll::new(patience, call, true, lookout);
+    let mut told = usize::MAX;
     while !pending.is_empty() {
-        let before = pending.len();
-        pending.retain(|&index| {
-            let mut done: c_int = 0;
-            let mut status = empty_status();
-            // SAFETY: as in `test`.
-            let code = unsafe { ffi::MPI_Test(&raw mut requests[index], &raw mut done, &raw mut status) };
-            // A request whose test fails is over: MPI completes it with the error.
-            let over = done != 0 || !is_success(code);
-            if over {
-                outcomes[index] = Some((code, status));
-            }
-            !over
-        });
-        if pending.len() == before {
-            poll.pause();
+        if test_each(requests, outcomes, &mut pending) {
+            continue;
         }
+        if told != pending.len() {
+            told = pending.len();
+            lookout.wait_for(&mut pending.iter().map(|&index| peers(index)));
+        }
+        poll.pause()?;
     }
-    outcomes.into_iter().flatten().collect()
+    Ok(())
+}
+
+/// Tests the requests that are `pending` once and takes those that are over from the list; whether there were any.
+pub(super) fn test_each(
+    requests: &mut [MPI_Request],
+    outcomes: &mut [Option<Outcome>],
+    pending: &mut Vec<usize>,
+) -> bool {
+    let before = pending.len();
+    pending.retain(|&index| {
+        let mut done: c_int = 0;
+        let mut status = empty_status();
+        // SAFETY: as in `test`.
+        let code = unsafe { ffi::MPI_Test(&raw mut requests[index], &raw mut done, &raw mut status) };
+        // A request whose test fails is over: MPI completes it with the error.
+        let over = done != 0 || !is_success(code);
+        if over {
+            outcomes[index] = Some((code, status));
+        }
+        !over
+    });
+    pending.len() < before
 }
 
 /// A status for MPI to fill.

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi::{self, MPI_Request};
 
+use super::apart::Apart;
 use super::exchange::null_request;
 use super::handle::Handle;
-use super::poll::{Patience, Poll, test_all};
+use super::poll::{Blind, Patience, Poll, test_all};
 use super::shared::{POISON, RawReduce, Shared};
 use super::{PIECE_BYTES_MAX, check, int};
 use crate::{CommError, PendingReduce, Reduce};
@@ -88,6 +89,7 @@ impl Drop for Requests {
             // MPI still reads and writes them, and the job is about to be aborted, or MPI has failed.
             std::mem::forget(std::mem::take(&mut self.elements));
             std::mem::forget(std::mem::take(&mut self.combined));
+            std::mem::forget(Rc::clone(&self.handle));
         }
     }
 }
@@ -128,9 +130,10 @@ impl Abandoned {
     pub(super) fn finish(&self) {
         self.free_complete();
         let Some(rank) = self.0.borrow().first().map(|requests| requests.rank) else { return };
-        let mut poll = Poll::new(Patience { own_core: false, rank }, "a reduction that it gave up", false);
+        let patience = Patience { own_core: false, rank };
+        let mut poll = Poll::new(patience, "a reduction that it gave up", false, &Blind);
         while !self.0.borrow().is_empty() {
-            poll.pause();
+            poll.pause().expect("nobody looks out");
             self.free_complete();
         }
     }
@@ -142,12 +145,13 @@ pub(super) struct MpiReduction {
     requests: Option<Requests>,
     patience: Patience,
     looked: Option<Instant>,
+    peers: Rc<Apart>,
     shared: Rc<Shared>,
 }
 
 impl MpiReduction {
-    pub(super) fn new(requests: Requests, patience: Patience, shared: Rc<Shared>) -> Self {
-        Self { requests: Some(requests), patience, looked: None, shared }
+    pub(super) fn new(requests: Requests, patience: Patience, peers: Rc<Apart>, shared: Rc<Shared>) -> Self {
+        Self { requests: Some(requests), patience, looked: None, peers, shared }
     }
 
     fn look(&mut self) -> Result<bool, CommError> {
@@ -173,14 +177,16 @@ impl PendingReduce for MpiReduction {
     }
 
     fn complete(&mut self) -> Result<Vec<Reduce>, CommError> {
-        let mut poll = Poll::new(self.patience, "start_all_reduce", false);
+        let mut poll = Poll::new(self.patience, "start_all_reduce", false, &Blind);
         while !self.look()? {
-            poll.pause();
+            poll.pause()?;
         }
         self.result()
     }
 
-    fn fail(&self, _cause: &str) {}
+    fn fail(&self, cause: &str) {
+        self.peers.fail_with(cause);
+    }
 }
 
 impl Drop for MpiReduction {

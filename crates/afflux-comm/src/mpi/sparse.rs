@@ -12,19 +12,32 @@ use std::ffi::c_int;
 
 use mpi::ffi::{self, MPI_Comm, MPI_Message};
 
+use super::environment::end_job;
 use super::exchange::null_request;
 use super::pieces::Message;
-use super::poll::{Patience, Poll, empty_status, received_bytes, test, test_all, wait};
+use super::poll::{Lookout, Patience, Poll, empty_status, received_bytes, test, test_all, wait};
 use super::{check, int};
 use crate::{CommError, Received};
 
-/// The exchange among other ranks; messages to itself are the caller's.
+/// Where the exchange happens.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// For the messages.
+    pub(super) comm: MPI_Comm,
+    /// For the barrier.
+    pub(super) barrier: MPI_Comm,
+    /// Of the messages; another than in the call before and the call after.
+    pub(super) tag: c_int,
+}
+
+/// The exchange among other ranks; messages to itself are the caller's. If the wait turns out to be in vain the job ends.
 pub(super) fn sparse_exchange(
-    comm: MPI_Comm,
+    place: Place,
     patience: Patience,
     sends: &[(usize, &[u8])],
-    tag: c_int,
+    lookout: &dyn Lookout,
 ) -> Result<Vec<Received>, CommError> {
+    let Place { comm, barrier: barrier_comm, tag } = place;
     let rank = patience.rank;
     let mut messages = Vec::with_capacity(sends.len());
     let mut requests = Vec::with_capacity(sends.len());
@@ -51,21 +64,21 @@ pub(super) fn sparse_exchange(
     let mut received = Vec::new();
     let mut barrier = null_request();
     let mut in_barrier = false;
-    let mut poll = Poll::new(patience, "sparse_exchange", false);
+    let mut poll = Poll::new(patience, "sparse_exchange", false, lookout);
     loop {
-        if let Some(message) = receive_next(comm, patience, tag)? {
+        if let Some(message) = receive_next(comm, patience, tag, lookout)? {
             received.push(message);
-            poll = Poll::new(patience, "sparse_exchange", false);
+            poll = Poll::new(patience, "sparse_exchange", false, lookout);
             continue;
         }
         if !in_barrier && test_all(rank, &mut requests, "MPI_Issend")? {
             // SAFETY: all ranks of the communicator enter it, once a call.
-            check(unsafe { ffi::MPI_Ibarrier(comm, &raw mut barrier) }, "MPI_Ibarrier", rank)?;
+            check(unsafe { ffi::MPI_Ibarrier(barrier_comm, &raw mut barrier) }, "MPI_Ibarrier", rank)?;
             in_barrier = true;
         } else if in_barrier && test(rank, &mut barrier, "MPI_Ibarrier")? {
             break;
         } else {
-            poll.pause();
+            poll.pause().unwrap_or_else(|error| end_job(rank, &error));
         }
     }
     received.sort_unstable_by_key(|message: &Received| message.source);
@@ -73,7 +86,12 @@ pub(super) fn sparse_exchange(
 }
 
 /// Receives one message with this tag, if there is one.
-fn receive_next(comm: MPI_Comm, patience: Patience, tag: c_int) -> Result<Option<Received>, CommError> {
+fn receive_next(
+    comm: MPI_Comm,
+    patience: Patience,
+    tag: c_int,
+    lookout: &dyn Lookout,
+) -> Result<Option<Received>, CommError> {
     let rank = patience.rank;
     let mut found: c_int = 0;
     let mut status = empty_status();
@@ -95,7 +113,9 @@ fn receive_next(comm: MPI_Comm, patience: Patience, tag: c_int) -> Result<Option
     let code =
         unsafe { ffi::MPI_Imrecv(buffer.address, buffer.count, buffer.datatype, &raw mut matched, &raw mut request) };
     check(code, "MPI_Imrecv", rank)?;
-    wait(patience, &mut request, "MPI_Imrecv", true)?;
+    if let Err(error) = wait(patience, &mut request, "MPI_Imrecv", true, lookout) {
+        end_job(rank, &error);
+    }
     // SAFETY: MPI has written all `length` bytes of the matched message.
     unsafe { bytes.set_len(length) };
     let source = usize::try_from(status.MPI_SOURCE).expect("the source of a matched message is a rank");

@@ -1,23 +1,24 @@
 //! One collective call through shared memory: who may write where, and when others may read it.
 //!
-//! Each rank writes only its own slot of the turn's phase. Call number `n` uses phase `n % PHASES`. A rank begins when all
-//! have left the call that used the phase before (`left`), writes, and reads another's slot when that rank, or all, have written
+//! Each rank writes only its own slot of the turn's phase. Turn number `n` uses phase `n % PHASES`. A rank begins when all
+//! have left the turn that used the phase before (`left`), writes, and reads another's slot when that rank, or all, have written
 //! (`posted` by the root alone, `entered` by all); so nobody writes what another still reads, however fast it is.
-//! Counters only grow, modulo 2^32: in the use `u` of a phase all have entered when `entered` has reached `size * (u + 1)`.
 //!
-//! Every rank counts every call of the communicator, and enters and leaves each exactly once. Slots say the call and its
-//! number, so that ranks in different calls notice where they read each other. No length read from a slot is trusted.
+//! Every rank enters and leaves each turn exactly once. Slots say which call they are of, and each rank compares its own with
+//! the first rank's before it enters: a turn that all have entered is the same call of all. No length read from a slot
+//! is trusted.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Node, SLOT_BYTES};
+use super::Node;
+use super::layout::{PHASES, SLOT_BYTES};
+use super::phase::Phase;
+use crate::mpi::call::Call;
 use crate::stall::StallWatch;
-use crate::{CommError, Gate};
+use crate::{CommError, CommOperation, Gate};
 
-/// Calls that may be under way at once: the root of a broadcast does not wait for the others unless this many are behind.
-pub(super) const PHASES: usize = 4;
 /// Turns of the spin loop before a rank with a core of its own sleeps, about 20 us: what a sleep and a wake-up cost.
 const SPIN_TURNS: u32 = 2_000;
 /// How long a rank sleeps before it looks after MPI for the first time: long for a collective, short for a person.
@@ -25,55 +26,44 @@ const NAP: Duration = Duration::from_millis(1);
 /// The longest sleep between two such looks: their cost vanishes in it.
 const NAP_MAX: Duration = Duration::from_millis(16);
 
-/// The counters of a phase. All zeros at first.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Phase {
-    /// Ranks that have entered, over all uses of the phase.
-    entered: Gate,
-    /// How many uses the root has written in, this one included.
-    posted: Gate,
-    /// Ranks that have left, over all uses.
-    left: Gate,
-}
-
 /// What stands before the bytes in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Head {
-    /// The kind of call and its root or count, see [`super::Kind`].
-    pub(super) call: u64,
-    /// The number of the call on the communicator.
-    pub(super) number: u64,
+    /// The [`Call`].
+    call: u64,
     /// Length of the message; it follows if it fits, else the ranks go on with MPI.
-    pub(super) length: u64,
+    length: u64,
 }
 
 /// Bytes of a message that a slot holds.
 pub(super) const PAYLOAD_BYTES: usize = SLOT_BYTES - size_of::<Head>();
 
-/// This rank's part in one call. Dropping it leaves the call, also after an error.
+/// This rank's part in one call. Dropping it leaves the turn, also after an error.
 pub(super) struct Turn<'a> {
     node: &'a Node,
-    name: &'static str,
-    call: u64,
+    call: Call,
     number: u64,
     phase: usize,
     /// Uses of the phase before this one, modulo 2^32.
     uses: u32,
+    written: bool,
     entered: bool,
 }
 
 impl<'a> Turn<'a> {
-    /// Begins the next call; waits where another rank is [`PHASES`] calls behind.
-    pub(super) fn begin(node: &'a Node, name: &'static str, call: u64) -> Result<Self, CommError> {
-        let number = node.calls.get();
-        node.calls.set(number + 1);
+    /// Begins the next call; waits where another rank is [`PHASES`] turns behind.
+    pub(super) fn begin(node: &'a Node, operation: CommOperation, argument: usize) -> Result<Self, CommError> {
+        let call = node.begin(operation, argument)?;
+        let number = node.turns.get();
+        node.turns.set(number + 1);
         let phases = PHASES as u64;
         let phase = usize::try_from(number % phases).expect("below PHASES");
         let uses = u32::try_from((number / phases) & u64::from(u32::MAX)).expect("masked to 32 bits");
-        let turn = Self { node, name, call, number, phase, uses, entered: false };
-        turn.wait(&turn.gates().left, turn.all(uses), |_| true)?;
+        let turn = Self { node, call, number, phase, uses, written: false, entered: false };
+        if let Some(before) = number.checked_sub(phases) {
+            turn.wait(&turn.gates().left, turn.all(uses), before, |_| true)?;
+        }
         Ok(turn)
     }
 
@@ -87,11 +77,11 @@ impl<'a> Turn<'a> {
     }
 
     /// Writes this rank's message, before [`Self::enter`]: the concatenation of `parts` where it fits, else `length` alone.
-    pub(super) fn write(&self, length: usize, parts: &[&[u8]]) {
+    pub(super) fn write(&mut self, length: usize, parts: &[&[u8]]) {
         debug_assert!(!self.entered, "a slot is written before others may read it");
         let slot = self.node.slot(self.phase, self.node.rank);
-        let head = Head { call: self.call, number: self.number, length: length as u64 };
-        // SAFETY: the slot is this rank's and aligned to a cache line, and all have left the call that used it last.
+        let head = Head { call: self.call.to_word(), length: length as u64 };
+        // SAFETY: the slot is this rank's and aligned to a cache line, and all have left the turn that used it last.
         unsafe { slot.cast::<Head>().write(head) };
         let mut offset = 0;
         for part in parts {
@@ -103,38 +93,65 @@ impl<'a> Turn<'a> {
             }
             offset += part.len();
         }
+        self.written = true;
     }
 
-    /// Lets the others read what this rank wrote.
-    pub(super) fn enter(&mut self) {
-        self.entered = true;
-        self.node.at(self.node.rank).store(self.number + 1, Ordering::Release);
-        self.gates().entered.add(self.all(self.uses.wrapping_add(1)));
+    /// The head of the slot of `rank`, which has said that it may be read.
+    fn head(&self, rank: usize) -> Head {
+        // SAFETY: that rank wrote it before it said so, which this rank has seen; it writes again only after this rank left.
+        unsafe { self.node.slot(self.phase, rank).cast::<Head>().read() }
     }
 
-    /// On the root: those who wait for it alone may read. Before [`Self::enter`].
-    pub(super) fn post(&self) {
+    /// On the root: those who wait for it alone may read, before it enters. The first rank's call is compared before.
+    pub(super) fn post(&mut self) -> Result<(), CommError> {
+        self.compare()?;
         self.gates().posted.set(self.uses.wrapping_add(1));
+        Ok(())
+    }
+
+    /// Compares this rank's call with that of the first to come.
+    fn compare(&mut self) -> Result<(), CommError> {
+        if !self.written {
+            self.write(0, &[]);
+        }
+        let first = self.gates().first(self.uses, self.node.rank);
+        if first == self.node.rank {
+            return Ok(());
+        }
+        let head = self.head(first);
+        if head.call == self.call.to_word() {
+            return Ok(());
+        }
+        let other = Call::from_word(head.call);
+        Err(self.mismatch(other.map_or_else(
+            || format!("rank {first} wrote no call"),
+            |other| other.disagreement(first, self.call, self.node.rank),
+        )))
+    }
+
+    /// Lets the others read what this rank wrote, if its call is that of the first to come.
+    pub(super) fn enter(&mut self) -> Result<(), CommError> {
+        self.compare()?;
+        self.entered = true;
+        self.node.line(self.node.rank).turns.store(self.number + 1, Ordering::Release);
+        self.gates().entered.add(self.all(self.uses.wrapping_add(1)));
+        Ok(())
     }
 
     /// Waits until all ranks have entered.
     pub(super) fn wait_for_all(&self) -> Result<(), CommError> {
-        self.wait(&self.gates().entered, self.all(self.uses.wrapping_add(1)), |_| true)
+        self.wait(&self.gates().entered, self.all(self.uses.wrapping_add(1)), self.number, |_| true)
     }
 
     /// Waits until `root` has posted.
     pub(super) fn wait_for_root(&self, root: usize) -> Result<(), CommError> {
-        self.wait(&self.gates().posted, self.uses.wrapping_add(1), |rank| rank == root)
+        self.wait(&self.gates().posted, self.uses.wrapping_add(1), self.number, |rank| rank == root)
     }
 
     /// The length of the message of `rank`, which has entered or posted.
     pub(super) fn length(&self, rank: usize) -> Result<usize, CommError> {
-        // SAFETY: that rank wrote it before it entered, which this rank has seen; it writes again only after this rank left.
-        let head = unsafe { self.node.slot(self.phase, rank).cast::<Head>().read() };
-        if (head.call, head.number) != (self.call, self.number) {
-            return Err(self.mismatch(format!("rank {rank} is in another call, or has another root or count")));
-        }
-        usize::try_from(head.length).map_err(|_| self.mismatch(format!("rank {rank} sends {} bytes", head.length)))
+        let length = self.head(rank).length;
+        usize::try_from(length).map_err(|_| self.mismatch(format!("rank {rank} sends {length} bytes")))
     }
 
     /// The bytes at `offset` of the message of `rank`, for which [`Self::length`] was asked, into `buffer`.
@@ -151,12 +168,13 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn mismatch(&self, message: String) -> CommError {
-        CommError::Mismatch { call: self.name, message }
+        CommError::Mismatch { call: self.call.operation.name(), message }
     }
 
-    /// Returns when `gate` has reached `target`; `whom` are the ranks that it waits for, to name them in a warning.
-    fn wait(&self, gate: &Gate, target: u32, whom: impl Fn(usize) -> bool) -> Result<(), CommError> {
-        let spins = if self.node.patience.own_core { SPIN_TURNS } else { 0 };
+    /// Returns when `gate` has reached `target`, for which those of `whom` are waited for who have not entered `turn` yet.
+    fn wait(&self, gate: &Gate, target: u32, turn: u64, whom: impl Fn(usize) -> bool) -> Result<(), CommError> {
+        let node = self.node;
+        let spins = if node.patience.own_core { SPIN_TURNS } else { 0 };
         for _ in 0..spins {
             if gate.is_reached(target) {
                 return Ok(());
@@ -171,25 +189,14 @@ impl<'a> Turn<'a> {
             if gate.is_reached(target) {
                 break;
             }
-            self.node.look_after_mpi()?;
+            node.check_turn(self.call, turn, &whom)?;
+            node.look_after_mpi()?;
             nap = (2 * nap).min(NAP_MAX);
             if watch.is_due() {
-                watch.report(self.node.patience.rank, self.name, &self.missing(&whom));
+                watch.report(node.rank, self.call.operation.name(), &node.missing(turn, &whom));
             }
         }
         Ok(())
-    }
-
-    /// Who of `whom` has not entered this call, in words.
-    fn missing(&self, whom: impl Fn(usize) -> bool) -> String {
-        let behind = |&rank: &usize| whom(rank) && self.node.at(rank).load(Ordering::Acquire) <= self.number;
-        let missing: Vec<usize> = (0..self.node.size).filter(|rank| *rank != self.node.rank).filter(behind).collect();
-        let names: Vec<_> = missing.iter().take(8).map(usize::to_string).collect();
-        match missing.len() - names.len() {
-            0 if names.is_empty() => "ranks that are still in an earlier call".to_owned(),
-            0 => format!("rank {}", names.join(", ")),
-            more => format!("rank {} and {more} more", names.join(", ")),
-        }
     }
 }
 
