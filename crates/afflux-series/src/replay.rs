@@ -30,13 +30,16 @@ pub(crate) use settle::Settlement;
 /// What was found damaged of a set: to be written anew.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
-    /// Steps of the first and the last row of each damaged column.
+    /// The steps of each damaged column from which on it must be given again: from its first row, or, where a run was cut short that
+    /// rewrote it, from the step where that began.
     columns: BTreeMap<u64, (Step, Step)>,
 }
 
 impl Damage {
-    pub fn add(&mut self, column: u64, first: Step, last: Step) {
-        self.columns.insert(column, (first, last));
+    /// A damaged column with the rows of these steps; `rewriting_from` is the step from which on a run was rewriting.
+    pub fn add(&mut self, column: u64, (first, last): (Step, Step), rewriting_from: Option<Step>) {
+        let from = rewriting_from.filter(|step| (first..=last).contains(step)).unwrap_or(first);
+        self.columns.insert(column, (from, last));
     }
 }
 
@@ -115,8 +118,9 @@ impl Replaying {
                 return Err(AppendError::BeforeFile { set: set(), step, due: first, begin });
             }
             let damaged = replayed.damage.columns.iter().next();
-            if let Some((&column, &(damaged, last))) = damaged.filter(|(_, steps)| steps.0 < first) {
-                return Err(AppendError::Damaged { set: set(), step, column, first: damaged, last });
+            let is_late = |from: Step| from.next_multiple_of(local.cadence_steps) < first;
+            if let Some((&column, &(from, last))) = damaged.filter(|(_, steps)| is_late(steps.0)) {
+                return Err(AppendError::Damaged { set: set(), step, column, first: from, last });
             }
         }
         Ok(())

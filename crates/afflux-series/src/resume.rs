@@ -43,6 +43,8 @@ pub(crate) struct Sealed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileState {
     pub watermark: Option<Step>,
+    /// The first step whose rows a run was rewriting when it was cut short.
+    pub rewriting_from: Option<Step>,
     pub epoch: u64,
     pub sets: Vec<Sealed>,
 }
@@ -50,12 +52,14 @@ pub(crate) struct FileState {
 impl FileState {
     pub fn of(resumed: &Resumed) -> Self {
         let sealed = |set: &ResumedSet| Sealed { rows: set.rows, steps: set.first_step.zip(set.last_step) };
-        Self { watermark: resumed.watermark, epoch: resumed.epoch, sets: resumed.sets.iter().map(sealed).collect() }
+        let Resumed { watermark, rewriting_from, epoch, .. } = *resumed;
+        Self { watermark, rewriting_from, epoch, sets: resumed.sets.iter().map(sealed).collect() }
     }
 
     pub fn encode(&self, message: &mut Encoder) {
         // Steps are at most 2^62, so one more is a number.
-        message.word(self.watermark.map_or(0, |step| step + 1)).word(self.epoch).word(self.sets.len() as u64);
+        let end = |step: Option<Step>| step.map_or(0, |step| step + 1);
+        message.word(end(self.watermark)).word(end(self.rewriting_from)).word(self.epoch).word(self.sets.len() as u64);
         for set in &self.sets {
             let (first, last) = set.steps.unwrap_or_default();
             message.word(set.rows).word(u64::from(set.steps.is_some())).word(first).word(last);
@@ -63,13 +67,14 @@ impl FileState {
     }
 
     pub fn decode(message: &mut Decoder<'_>) -> Result<Self, Damaged> {
-        let (watermark, epoch) = (message.word()?.checked_sub(1), message.word()?);
+        let (watermark, rewriting_from) = (message.word()?.checked_sub(1), message.word()?.checked_sub(1));
+        let epoch = message.word()?;
         let sets = (0..message.count(4 * 8)?).map(|_| {
             let (rows, has_steps) = (message.word()?, message.word()? == 1);
             let steps = (message.word()?, message.word()?);
             Ok(Sealed { rows, steps: has_steps.then_some(steps) })
         });
-        Ok(Self { watermark, epoch, sets: sets.collect::<Result<_, Damaged>>()? })
+        Ok(Self { watermark, rewriting_from, epoch, sets: sets.collect::<Result<_, Damaged>>()? })
     }
 }
 
@@ -108,6 +113,13 @@ impl Takeover<'_> {
             maps.push(self.check_set(set, local, container.as_deref_mut(), &mut checked)?);
         }
         let damages = self.judge(&checked)?;
+        if let Some(container) = container
+            && self.check == ResumeCheck::All
+            && checked.damaged.is_empty()
+        {
+            // What was being rewritten is whole.
+            container.next_rewrite(None);
+        }
         for (local, map) in sets.iter_mut().zip(&maps) {
             local.resume_columns(map);
         }
@@ -270,7 +282,7 @@ impl Takeover<'_> {
         for _ in 0..message.count(5 * 8)? {
             let set = usize::try_from(message.word()?).ok().filter(|&set| set < damages.len()).ok_or(Damaged)?;
             let (column, first, last) = (message.word()?, message.word()?, message.word()?);
-            damages[set].add(column, first, last);
+            damages[set].add(column, (first, last), self.state.rewriting_from);
             texts.push(message.text()?.to_owned());
         }
         Ok(Ok((damages, texts)))

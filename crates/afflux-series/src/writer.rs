@@ -153,7 +153,8 @@ impl SeriesWriter {
     /// no row due is passed over.
     ///
     /// In a resumed run, rows up to the last sealed step are replayed ([`Appended::Replayed`]). Where they are compared or rewritten,
-    /// this rank reads (and perhaps writes) its own part of a column of the file when they enter it.
+    /// this rank reads (and perhaps writes) its own part of a column of the file when they enter it; where they are rewritten, the
+    /// first append is collective.
     ///
     /// # Errors
     /// [`AppendError`]; a row that is refused changes nothing. [`AppendError::Flush`] comes on all ranks in the same call, the first
@@ -284,10 +285,8 @@ impl SeriesWriter {
                 }
             }
         }
-        if self.step.is_none()
-            && let Some(replaying) = &self.replaying
-        {
-            replaying.check_first_step(step, &self.sets)?;
+        if self.step.is_none() {
+            self.begin_replay(step)?;
         }
         if let Some(boundary) = self.schedule.due(step) {
             self.start_flush(boundary, step)?;

@@ -48,7 +48,8 @@ pub enum Lasting {
 /// A fault to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    operation: Operation,
+    /// `None`: operations of all kinds count.
+    operation: Option<Operation>,
     countdown: u64,
     lasting: Lasting,
     errno: i32,
@@ -64,7 +65,16 @@ impl Fault {
     #[must_use]
     pub fn nth(operation: Operation, nth: u64, lasting: Lasting, errno: i32) -> Self {
         assert!(nth > 0, "operations are counted from 1");
-        Self { operation, countdown: nth, lasting, errno, torn: false, only: None }
+        Self { operation: Some(operation), countdown: nth, lasting, errno, torn: false, only: None }
+    }
+
+    /// The process is gone: the `nth` (from 1) operation of any kind and all later ones fail.
+    ///
+    /// # Panics
+    /// If `nth` is 0.
+    #[must_use]
+    pub fn death(nth: u64) -> Self {
+        Self { operation: None, ..Self::medium(Operation::Write, nth, Lasting::ForGood) }
     }
 
     /// `ENOSPC`: the disk is full.
@@ -127,7 +137,9 @@ impl State {
         let mut faults = locked(&self.faults);
         let mut failing = None;
         faults.retain_mut(|fault| {
-            if fault.operation != operation || fault.only.as_deref().is_some_and(|only| only != path) {
+            if fault.operation.is_some_and(|kind| kind != operation)
+                || fault.only.as_deref().is_some_and(|only| only != path)
+            {
                 return true;
             }
             fault.countdown = fault.countdown.saturating_sub(1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afflux_storage::{
     CountingStorage, Fault, FaultyStorage, Lasting, MemoryStorage, OpenMode, Operation, PosixStorage, Roughness,
-    Storage, StorageFileExt, SyncedOnly,
+    Storage, StorageFileExt,
 };
 
 #[test]
@@ -97,6 +97,19 @@ fn every_kind_of_operation_can_fail() {
 }
 
 #[test]
+fn from_the_death_of_the_process_on_nothing_happens() {
+    let memory = MemoryStorage::new();
+    let storage = FaultyStorage::new(Arc::new(memory.clone()));
+    let file = storage.open(Path::new("f"), OpenMode::CreateNew).unwrap();
+    storage.inject(Fault::death(3));
+    file.write_all_at(b"1", 0).unwrap();
+    file.set_len(2).unwrap();
+    assert!(file.write_all_at(b"2", 0).is_err() && file.sync_data().is_err());
+    assert!(storage.remove(Path::new("f")).is_err() && storage.open(Path::new("f"), OpenMode::Read).is_err());
+    assert_eq!(memory.contents(Path::new("f")).unwrap(), b"1\0");
+}
+
+#[test]
 fn a_fault_may_concern_one_file_and_may_be_torn() {
     let memory = MemoryStorage::new();
     let storage = FaultyStorage::new(Arc::new(memory.clone()));
@@ -139,34 +152,4 @@ fn writes_over_the_limit_of_one_call_are_completed() {
     let mut last = [0; 2];
     file.read_full_at(&mut last, 1 + length as u64).unwrap();
     assert_eq!(last, [0x5A, 0xA5]);
-}
-
-#[test]
-fn a_power_failure_leaves_what_was_synced_and_any_part_of_the_rest() {
-    let storage = SyncedOnly::new(Arc::new(MemoryStorage::new()));
-    let (new, name) = (Path::new("new"), Path::new("name"));
-    let left = |path: &Path, keeps: &mut dyn FnMut() -> bool| {
-        let left = MemoryStorage::new();
-        storage.after_power_loss(&left, Path::new(""), keeps).unwrap();
-        left.contents(path).ok()
-    };
-    let file = storage.open(new, OpenMode::CreateNew).unwrap();
-    file.write_all_at(b"abc", 0).unwrap();
-    assert_eq!(left(new, &mut || true), None, "its name is not durable");
-    storage.sync_directory(Path::new("")).unwrap();
-    assert_eq!(left(new, &mut || false).unwrap(), b"");
-    file.sync_data().unwrap();
-    file.write_all_at(b"d", 3).unwrap();
-    file.write_all_at(b"X", 0).unwrap();
-    storage.rename_no_clobber(new, name).unwrap();
-    assert_eq!(left(new, &mut || false).unwrap(), b"abc");
-    storage.sync_directory(Path::new("")).unwrap();
-    assert_eq!(left(name, &mut || true).unwrap(), b"Xbcd");
-    let mut first = true;
-    let later_only = left(name, &mut || !std::mem::take(&mut first)).unwrap();
-    assert_eq!(later_only, b"Xbc", "the later change without the earlier one");
-    storage.cut_power_after(1);
-    file.write_all_at(b"Y", 0).unwrap();
-    assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::EIO));
-    assert_eq!(left(name, &mut || false).unwrap(), b"abc");
 }

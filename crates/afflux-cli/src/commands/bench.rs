@@ -1,7 +1,6 @@
 //! `afflux bench`: benchmarks, each under the same timing rule.
 
 mod sampling;
-mod storage;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -17,7 +16,6 @@ pub struct Bench {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     Sampling(sampling::Sampling),
-    Storage(storage::Storage),
 }
 
 impl Bench {
@@ -25,7 +23,6 @@ impl Bench {
     pub fn run(&self) -> Result<(), Failure> {
         match &self.benchmark {
             Benchmark::Sampling(sampling) => sampling.run(),
-            Benchmark::Storage(storage) => storage.run(),
         }
     }
 }

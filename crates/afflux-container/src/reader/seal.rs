@@ -24,6 +24,9 @@ pub struct SealState {
     pub allocation_end_bytes: u64,
     /// Whether the last writer closed the file in good order.
     pub closed: bool,
+    /// The first step whose sealed rows the last writer was rewriting in place when it sealed last; columns from there on may be
+    /// half old and half new, which their checksums tell.
+    pub rewriting_from: Option<u64>,
     /// The slot (0 or 1) that was written and is not valid, if there is one: the trace of an interrupted seal, or damage.
     pub broken_slot: Option<usize>,
 }
@@ -38,10 +41,11 @@ impl SealState {
         let newest = (0..2).filter(|&slot| valid[slot]).max_by_key(|&slot| slots[slot][0]);
         match newest {
             Some(slot) => {
-                let [sequence, step_end, epoch, allocation_end_bytes, flags, ..] = slots[slot];
+                let [sequence, step_end, epoch, allocation_end_bytes, flags, rewrite_end, ..] = slots[slot];
                 let watermark = step_end.checked_sub(1);
                 let closed = flags & FLAG_CLOSED != 0;
-                Some(Self { watermark, sequence, epoch, allocation_end_bytes, closed, broken_slot })
+                let rewriting_from = rewrite_end.checked_sub(1);
+                Some(Self { watermark, sequence, epoch, allocation_end_bytes, closed, rewriting_from, broken_slot })
             }
             None if broken_slot.is_none() => Some(Self::default()),
             None => None,

@@ -28,7 +28,7 @@ use super::counters::put;
 use super::left_over::{LeftOver, Owner};
 use super::seal::{SealSlot, read_slots};
 use super::space::Space;
-use super::{ContainerCounters, ContainerWriter, Durability, Hdf, ResumeError, SetState};
+use super::{ContainerCounters, ContainerWriter, Hdf, ResumeError, SetState};
 use crate::blueprint::{Group, set_group};
 use crate::driver::SharedState;
 use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected, stored_end};
@@ -57,6 +57,8 @@ pub struct Resumed {
     pub watermark: Option<u64>,
     /// Whether the last writer closed the file.
     pub closed: bool,
+    /// The first step whose sealed rows a writer began to rewrite in place and did not finish: see [`ContainerWriter::begin_rewrite`].
+    pub rewriting_from: Option<u64>,
     /// Counts the writers of the file's life, this one included.
     pub epoch: u64,
     /// What is sealed of each set, in file order.
@@ -111,10 +113,10 @@ pub(super) fn resume(storage: &dyn Storage, path: &Path, spec: &FileSpec) -> Res
     let place = Place { path, file: open_locked(storage, path)? };
     let found = place.look(spec)?;
     let structures = place.structures(&found)?;
-    let (watermark, closed) = (found.state.watermark, found.state.closed);
+    let SealState { watermark, closed, rewriting_from, .. } = found.state;
     let sets = found.sets.clone();
     let writer = place.take_over(spec, found, structures)?;
-    Ok(Resumed { watermark, closed, epoch: writer.seal.epoch, sets, writer })
+    Ok(Resumed { watermark, closed, rewriting_from, epoch: writer.seal.epoch, sets, writer })
 }
 
 /// Opens the file and takes its lock. A file system without locks leaves the epoch.
@@ -245,6 +247,7 @@ impl Place<'_> {
             epoch: state.epoch + 1,
             end_of_allocation: end,
             closed: false,
+            rewrite_end: state.rewriting_from.map_or(0, |step| step + 1),
         };
         let seal_offset = anatomy.seal_offset;
         put(file, &mut counters.seals, &seal.encode(), seal_offset + seal.offset())
@@ -261,8 +264,6 @@ impl Place<'_> {
         }
         let mut visible_after = None;
         if let Some((bytes, offset)) = space.superblock_due(end) {
-            // After a power failure too, the length must not be behind.
-            self.file.sync_data().map_err(|error| self.io("make durable the length of", error))?;
             std::thread::sleep(LENGTH_LEADS);
             put(file, &mut counters.superblock, &bytes, offset)
                 .map_err(|error| self.io("write the superblock of", error))?;
@@ -290,11 +291,11 @@ impl Place<'_> {
             space,
             seal,
             seal_offset,
-            durability: Durability::default(),
             created_end,
             left_over,
             visible_after,
             counters,
+            next_rewrite: None,
             advanced: None,
             first_failure: None,
         })

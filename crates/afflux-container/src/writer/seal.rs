@@ -40,6 +40,8 @@ pub(super) struct SealSlot {
     pub epoch: u64,
     pub end_of_allocation: u64,
     pub closed: bool,
+    /// One more than the first step whose sealed rows are being rewritten in place; 0 while none are.
+    pub rewrite_end: u64,
 }
 
 impl SealSlot {
@@ -51,7 +53,8 @@ impl SealSlot {
     /// The eight words, little-endian.
     pub(super) fn encode(&self) -> Vec<u8> {
         let flags = if self.closed { FLAG_CLOSED } else { 0 };
-        let mut words = [self.sequence, self.step_end, self.epoch, self.end_of_allocation, flags, 0, 0, 0];
+        let mut words =
+            [self.sequence, self.step_end, self.epoch, self.end_of_allocation, flags, self.rewrite_end, 0, 0];
         words[SEAL_WORDS - 1] = slot_checksum(&words);
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use afflux_comm::agree::agree;
+use afflux_comm::Reduce;
+use afflux_comm::agree::{Failure, agree};
 use afflux_container::ColumnChecksum;
 
 use super::{Damage, Replaying};
 use crate::builder::Replay;
 use crate::local_set::LocalSet;
 use crate::wire::{Damaged, Decoder, Encoder};
-use crate::{FlushError, SeriesWriter, Step};
+use crate::{AppendError, FlushError, SeriesWriter, Step};
 
 /// What rank 0 knows of the checksums of a file that is rewritten; empty on other ranks.
 #[derive(Debug, Default)]
@@ -40,6 +41,32 @@ pub(crate) struct Settlement {
 }
 
 impl SeriesWriter {
+    /// What the first row of a resumed run needs: local, but where rows will be rewritten. Then all ranks meet here, since the file must
+    /// say from which step on before the first of them touches it.
+    pub(crate) fn begin_replay(&mut self, step: Step) -> Result<(), AppendError> {
+        let Some(replaying) = &self.replaying else { return Ok(()) };
+        let checked = replaying.check_first_step(step, &self.sets);
+        if replaying.policy != Replay::Rewrite {
+            return checked;
+        }
+        let comm = self.file.communicator();
+        let mut first = [Reduce::min(step)];
+        let outcome = checked.as_ref().copied().map_err(|error| (0, error.to_string()));
+        let verdict = agree(comm, outcome, &mut first).map_err(FlushError::from)?;
+        checked?;
+        let elsewhere = |failure: Failure| FlushError::Elsewhere { rank: failure.rank, message: failure.message };
+        verdict.map_err(elsewhere)?;
+        if first[0].value > replaying.watermark {
+            return Ok(());
+        }
+        let announced = self.container.as_mut().map_or(Ok(()), |container| container.begin_rewrite(first[0].value));
+        let outcome = announced.as_ref().copied().map_err(|error| (0, error.to_string()));
+        let verdict = agree(comm, outcome, &mut []).map_err(FlushError::from)?;
+        announced.map_err(FlushError::from).map_err(|error| self.fail(error))?;
+        verdict.map_err(elsewhere).map_err(|error| self.fail(error))?;
+        Ok(())
+    }
+
     /// Collective, where rows may have been rewritten since the last flush; a flush of all rows before `flush_step` follows.
     pub(crate) fn settle_replay(&mut self, flush_step: Step) -> Result<Settlement, FlushError> {
         let Some(replaying) = self.replaying.as_mut() else { return Ok(Settlement::default()) };
@@ -68,7 +95,12 @@ impl SeriesWriter {
         let mut settlement = Settlement::default();
         if comm.rank() == 0 {
             match replaying.record(&gathered, flush_step, &self.sets) {
-                Ok(recorded) => settlement = recorded,
+                Ok(recorded) => {
+                    settlement = recorded;
+                    if let Some(container) = &mut self.container {
+                        container.next_rewrite((!has_ended).then_some(flush_step));
+                    }
+                }
                 // Told to all ranks by the flush.
                 Err(damaged) => drop(self.deferred.get_or_insert_with(|| damaged.to_string())),
             }
