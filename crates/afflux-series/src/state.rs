@@ -3,6 +3,19 @@
 //! Cao and Luo's automaton of the aggregated buffer (append, flush, load balance, restart), made complete. A rank's rows are
 //! in a [`RowState`] of that rank's own; the writer as a whole is in one [`WriterState`], the same on all ranks between
 //! collective calls. Nothing here acts: the writer asks [`WriterState::after`] and [`RowState::of`] and does what they say.
+//!
+//! What the calls do in each state (`tests/state_machine.rs` has a test a row):
+//!
+//! | | append | window full | rebalance | checkpoint, close | a failure |
+//! |---|---|---|---|---|---|
+//! | Filling (Open) | row kept | -> Flushing | flush; owners change, unfinished columns move with their points | all sealed | -> Failed |
+//! | Replaying (Open) | skipped, compared or rewritten, by policy, and counted; the step behind the watermark: -> Filling | cannot be: windows begin behind the watermark | owners change; no flush | the watermark stays; what was rewritten gets its checksums | -> Failed |
+//! | Flushing | into the second window; waits where that is full too | waits | waits | waits | -> Failed, told by the next collective call |
+//! | Rebalancing | cannot be: the call returns when it is over | | | | -> Failed; a refused map leaves Open |
+//! | Failed | an error that names the first cause | | the same error | the same error; close seals nothing | Failed |
+//! | Closed | cannot be: close takes the writer | | | | |
+//!
+//! A resume finds the file sealed up to a step and opens it Replaying; a file that is new, or holds nothing yet, Filling.
 
 use crate::Step;
 
@@ -25,7 +38,12 @@ impl RowState {
         watermark.map_or(Self::Filling, |watermark| Self::Replaying { watermark })
     }
 
-    /// The state for a row of `step`: replaying ends with the first step behind the watermark.
+    /// The state for a row of `step`: replaying ends with the first step behind the watermark, and does not come again.
+    ///
+    /// | | step <= watermark | step > watermark |
+    /// |---|---|---|
+    /// | Replaying | Replaying | Filling |
+    /// | Filling | Filling | Filling |
     #[must_use]
     pub fn of(self, step: Step) -> Self {
         match self {
