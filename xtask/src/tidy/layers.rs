@@ -21,6 +21,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("afflux-measure", &["afflux"]),
     ("afflux-fdtd", &["afflux"]),
     ("afflux-cli", &["afflux", "afflux-measure", "afflux-fdtd"]),
+    // Reads what the command left, as a user of the library would.
+    ("afflux-kill", &["afflux", "afflux-measure"]),
     ("xtask", &[]),
 ];
 
