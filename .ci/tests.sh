@@ -115,6 +115,37 @@ end_to_end_steps() {
     done
 }
 
+# build_commands: the optimised command and, where there is a second MPI, the unoptimised one for it, for people who run the
+# harness by hand. Sets what end_to_end_steps and mpi_steps set.
+build_commands() {
+    export AFFLUX_OPENMPI='' AFFLUX_MPICH='' MPIRUN_OPENMPI='' MPIRUN_MPICH=''
+    build_release
+    export AFFLUX=$afflux
+    if [ -n "$openmpi_compiler" ]; then
+        AFFLUX_OPENMPI=$AFFLUX MPIRUN_OPENMPI=$(mpi_launcher openmpi)
+    fi
+    if [ -n "$mpich_compiler" ]; then
+        MPIRUN_MPICH=$(mpi_launcher mpich)
+        if [ -n "$openmpi_compiler" ]; then
+            AFFLUX_MPICH=$(mpi_target_directory mpich)/debug/afflux
+            CARGO_TARGET_DIR=$(mpi_target_directory mpich) MPICC=$mpich_compiler timeout 3000 cargo build --locked -p afflux-comm \
+                -p afflux-collective -p afflux-cli --features afflux-comm/mpi,afflux-collective/mpi,afflux-cli/mpi --bins
+        else
+            AFFLUX_MPICH=$AFFLUX
+        fi
+    fi
+}
+
+# kill_steps TRIALS: runs killed at random moments and resumed; see tests/kill.
+kill_steps() {
+    if [ ! -x .venv/bin/python ]; then
+        step "kill trials: no Python environment" 10 false
+        return
+    fi
+    step "kill harness" 1200 cargo build --locked --workspace --bins "${mpi_workspace_args[@]}"
+    AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "kill trials" $((120 + 6 * $1)) "$target_directory/debug/afflux-kill" trials "$1"
+}
+
 # Files of the command in h5py, netCDF4, both engines of xarray, ncdump, h5dump and the CF checker.
 compat_steps() {
     if ! setup_python; then
@@ -144,6 +175,7 @@ full_steps() {
     optimised_conformance_steps
     step "canary: a broken order within a seal is noticed" 1200 cargo test --locked -p afflux-container \
         --features canary-broken-seal-order --test writer canary
+    kill_steps 1000
     for script in tests/e2e/full-*.sh; do
         counted_step "e2e $(basename "$script" .sh)" 3600 bash "$script"
     done

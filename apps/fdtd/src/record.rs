@@ -15,7 +15,7 @@ use crate::error::{RunError, SimulationError};
 use crate::grid::Component;
 use crate::model::{ProbeSetModel, SampleType};
 use crate::probes::{Column, Placement, Row};
-use crate::run::{Progress, RunOptions, RunReport, Sampler, run};
+use crate::run::{Progress, RunOptions, RunReport, Sampler, check, run_checked};
 use crate::simulation::Simulation;
 
 /// There are six field components, so no set has more columns.
@@ -101,10 +101,11 @@ pub fn record(
     options: &RecordOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
+    check(simulation, &options.run).map_err(RunError::Checkpoint)?;
     let opening = Instant::now();
     let mut sampler = SeriesSampler::open(simulation, options)?;
     let open_seconds = opening.elapsed().as_secs_f64();
-    let report = run(simulation, &mut sampler, &options.run, progress)?;
+    let report = run_checked(simulation, &mut sampler, &options.run, progress)?;
     let warnings = simulation.warnings().into_iter().chain(sampler.writer.warnings().iter().cloned()).collect();
     let closing = Instant::now();
     let statistics = sampler.writer.close()?;

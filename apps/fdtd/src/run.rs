@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use afflux::storage::PosixStorage;
 
-use crate::checkpoint::check_writable;
+use crate::checkpoint::{CheckpointError, check_writable};
 use crate::error::RunError;
 use crate::probes::Row;
 use crate::simulation::Simulation;
@@ -115,11 +115,27 @@ pub fn run<S: Sampler>(
     options: &RunOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RunReport, RunError<S::Error>> {
+    check(simulation, options)?;
+    run_checked(simulation, sampler, options, progress)
+}
+
+/// Collective: what can be found out before the first step, and before any file is made.
+pub(crate) fn check(simulation: &Simulation<'_>, options: &RunOptions) -> Result<(), CheckpointError> {
+    match &options.checkpoint {
+        None => Ok(()),
+        Some(checkpoint) => check_writable(simulation.comm(), &PosixStorage::new(), &checkpoint.path),
+    }
+}
+
+/// Collective: [`run`] behind its [`check`].
+pub(crate) fn run_checked<S: Sampler>(
+    simulation: &mut Simulation<'_>,
+    sampler: &mut S,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RunReport, RunError<S::Error>> {
     let start = Instant::now();
     let steps = options.steps.unwrap_or(simulation.model().steps);
-    if let Some(checkpoint) = &options.checkpoint {
-        check_writable(simulation.comm(), &PosixStorage::new(), &checkpoint.path)?;
-    }
     let mut rows = Rows::new(simulation);
     let mut report = RunReport {
         steps: 0,

@@ -1,10 +1,11 @@
 //! How a command ends: the documented exit codes, and one clear line on standard error.
 
-use afflux::OpenError;
-use afflux::file::CreateError;
+use afflux::file::{CreateError, ResumeError};
+use afflux::{AppendError, OpenError};
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit codes, a contract with scripts: `afflux --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +53,13 @@ pub struct Failure {
     pub message: String,
     /// Whether the reader of standard output has gone (`afflux export | head`): not an error, but there is no point in going on.
     pub reader_gone: bool,
+    /// Whether it befell this rank alone, in a call that is not collective: the others go on, and wait for it in vain.
+    pub alone: bool,
 }
 
 impl Failure {
     fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), reader_gone: false }
+        Self { code, message: message.to_string(), reader_gone: false, alone: false }
     }
 
     /// Something could not be done.
@@ -80,13 +83,40 @@ impl Failure {
     }
 
     /// A file could not be opened for writing: in the words of the command line, where the library's would be of its own.
-    pub fn open(error: &OpenError) -> Self {
+    pub fn open(path: &Path, error: &OpenError) -> Self {
         match error {
             OpenError::Create(CreateError::Exists { path }) => Self::failed(format!(
-                "{} exists already; give --replace to put the new file in its place, or choose another name",
+                "{} exists already; give --resume to go on with it, --replace to put the new file in its place, or choose another \
+                 name",
                 path.display()
             )),
-            error => Self::failed(error),
+            OpenError::Damaged { count, columns } => Self::damaged(format!(
+                "{}: {count} sealed columns are damaged: {columns}; restart at a step at or before the first of them with \
+                 --resume rewrite",
+                path.display()
+            )),
+            OpenError::Resume(ResumeError::Damaged { .. }) => Self::damaged(error),
+            error => Self::in_file(path, error),
+        }
+    }
+
+    /// A row was refused.
+    pub fn append(path: &Path, error: &AppendError) -> Self {
+        let shown = path.display();
+        match error {
+            AppendError::ResumeHole { step, watermark, due, .. } => Self::failed(format!(
+                "{shown} is sealed up to step {watermark}, and the run goes on at step {step}: the row of step {due} would be \
+                 missing; restart at step {due} or before (--checkpoint-every keeps file and solver together)"
+            )),
+            AppendError::CountsAnew { step, time, in_file, next, .. } => Self::failed(format!(
+                "{shown} has the time {in_file} at step {step}, and the run gives it {time}: where the run counts its steps anew \
+                 behind the file, say so with --step-offset {next}"
+            )),
+            // Each rank compares, reads and rewrites the rows of its own points.
+            AppendError::Differs(_) => Self { code: Code::Different, alone: true, ..Self::in_file(path, error) },
+            AppendError::Replay { .. } => Self { alone: true, ..Self::in_file(path, error) },
+            AppendError::Damaged { .. } => Self { code: Code::Damaged, ..Self::in_file(path, error) },
+            error => Self::in_file(path, error),
         }
     }
 
@@ -106,11 +136,27 @@ impl Failure {
         if self.reader_gone {
             return ExitCode::SUCCESS;
         }
+        self.say();
+        self.code.into()
+    }
+
+    /// Says what there is to say and ends the process, other ranks in it included. What is sealed is in the file, as after a
+    /// kill.
+    pub fn end_process(&self) -> ! {
+        static ENDING: AtomicBool = AtomicBool::new(false);
+        // One rank of the process speaks; another that fails at the same moment waits for its end.
+        while ENDING.swap(true, Ordering::Relaxed) {
+            std::thread::park();
+        }
+        self.say();
+        std::process::exit(i32::from(self.code as u8))
+    }
+
+    fn say(&self) {
         if !self.message.is_empty() {
             // In one write, as other ranks' lines may come in between. Nobody is left to tell if standard error is gone too.
             let line = format!("afflux: {}\n", self.message);
             let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
         }
-        self.code.into()
     }
 }

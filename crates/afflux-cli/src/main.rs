@@ -3,6 +3,7 @@
 
 mod chart;
 mod commands;
+mod existing;
 mod failure;
 mod memory;
 mod new_file;

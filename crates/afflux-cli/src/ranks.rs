@@ -20,7 +20,8 @@ pub fn parse_count(text: &str) -> Result<usize, String> {
 ///
 /// Under an MPI launcher the ranks are its processes and `wanted`, where given, must be their number; else `wanted` threads are
 /// started, `otherwise` if nothing is wanted. Where ranks fail, the lowest one's failure is reported, once; all processes exit
-/// with its code. A launcher that does not fit this program is refused: its processes would all write the same file.
+/// with its code. A rank that failed alone ends its process at once, since the others wait for it (a launcher ends those of
+/// other processes). A launcher that does not fit this program is refused: its processes would all write the same file.
 pub fn run<T: Send>(
     wanted: Option<usize>,
     otherwise: usize,
@@ -41,7 +42,7 @@ fn on_threads<T: Send>(
     count: usize,
     body: impl Fn(&dyn Communicator) -> Result<T, Failure> + Sync,
 ) -> Result<T, Failure> {
-    let results = threads::try_run(count, |comm| together(&comm, body(&comm)))
+    let results = threads::try_run(count, |comm| together(&comm, not_alone(body(&comm))))
         .map_err(|error| Failure::failed(format!("{error}; fewer ranks may do")))?;
     let mut first = None;
     for result in results {
@@ -55,7 +56,7 @@ fn on_threads<T: Send>(
 fn on_mpi<T>(body: impl Fn(&dyn Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
     let world = afflux::comm::mpi::MpiWorld::init().map_err(Failure::failed)?;
     let comm = world.communicator().map_err(Failure::failed)?;
-    let result = body(&comm);
+    let result = not_alone(body(&comm));
     match agreed(&comm, result) {
         // One rank speaks for all.
         Err((failure, Some(rank))) if rank != comm.rank() => Err(Failure { message: String::new(), ..failure }),
@@ -67,6 +68,14 @@ fn on_mpi<T>(body: impl Fn(&dyn Communicator) -> Result<T, Failure>) -> Result<T
 #[cfg(not(feature = "mpi"))]
 fn on_mpi<T>(_: impl Fn(&dyn Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
     Err(Failure::failed("this program is built without MPI; start it without a launcher, with --ranks"))
+}
+
+/// Does not return where this rank failed alone.
+fn not_alone<T>(result: Result<T, Failure>) -> Result<T, Failure> {
+    match result {
+        Err(failure) if failure.alone => failure.end_process(),
+        result => result,
+    }
 }
 
 /// Collective: settles a step that each rank did by itself, before the ranks depend on each other again. A rank that failed

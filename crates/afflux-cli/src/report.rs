@@ -19,14 +19,20 @@ pub struct RunReport {
     pub ranks: usize,
     /// What carried messages between ranks.
     pub backend: &'static str,
-    /// Rows, over all sets.
+    /// Rows that this run has added to the file, over all sets.
     pub rows: u64,
+    /// Rows that the file had already, over all sets.
+    pub replayed_rows: u64,
+    /// Bytes of them that were other than the file's, and were rewritten.
+    pub rewritten_bytes: u64,
+    /// Times that points changed owner.
+    pub rebalances: u64,
     /// Bytes of samples.
     pub payload_bytes: u64,
     /// Length of the file.
     pub file_bytes: u64,
-    /// `file_bytes` over `payload_bytes`.
-    pub file_bytes_per_payload_byte: f64,
+    /// `file_bytes` over `payload_bytes`; none where the file has rows of an earlier run too.
+    pub file_bytes_per_payload_byte: Option<f64>,
     /// Windows flushed.
     pub flushes: u64,
     /// Write calls for samples, over all ranks.
@@ -77,6 +83,8 @@ pub struct Run<'a> {
     pub seconds_total: f64,
     /// Of that, spent on samples.
     pub seconds_sampling: f64,
+    /// Whether the file may have been there before.
+    pub resumed: bool,
     /// What was odd.
     pub warnings: Vec<String>,
 }
@@ -94,9 +102,13 @@ impl RunReport {
             ranks: run.ranks,
             backend: run.backend,
             rows: statistics.rows,
+            replayed_rows: statistics.replayed_rows,
+            rewritten_bytes: statistics.rewritten_bytes,
+            rebalances: statistics.rebalances,
             payload_bytes: statistics.payload_bytes,
             file_bytes: statistics.file_bytes,
-            file_bytes_per_payload_byte: ratio(statistics.file_bytes as f64, statistics.payload_bytes as f64),
+            file_bytes_per_payload_byte: (!run.resumed)
+                .then(|| ratio(statistics.file_bytes as f64, statistics.payload_bytes as f64)),
             flushes: statistics.flushes,
             data_writes: statistics.data_writes,
             structure_writes: statistics.structure_writes,
@@ -135,10 +147,17 @@ impl RunReport {
                 quantity::bytes(self.payload_bytes)
             ),
         );
-        line(
-            "file size",
-            format!("{}, {:.3} times the samples", quantity::bytes(self.file_bytes), self.file_bytes_per_payload_byte),
-        );
+        if self.replayed_rows > 0 {
+            let rows = quantity::count_of(self.replayed_rows, "row was", "rows were");
+            line(
+                "resumed",
+                format!("{rows} in the file already; {} of them rewritten", quantity::bytes(self.rewritten_bytes)),
+            );
+        }
+        let ratio = self
+            .file_bytes_per_payload_byte
+            .map_or_else(String::new, |ratio| format!(", {ratio:.3} times the samples"));
+        line("file size", quantity::bytes(self.file_bytes) + &ratio);
         line(
             "writes",
             format!(

@@ -2,10 +2,12 @@
 
 use crate::failure::Failure;
 use crate::report::{Run, RunReport};
+use afflux::Existing;
 use afflux::comm::Communicator;
 use afflux::storage::PosixStorage;
 use afflux_fdtd::{
-    CheckpointError, Model, Progress, RecordError, RecordOptions, RunError, RunOptions, Sampler, Simulation, record,
+    CheckpointError, Model, Progress, RecordError, RecordOptions, RunError, RunOptions, SampleError, Sampler,
+    Simulation, record,
 };
 use std::path::Path;
 use std::time::Instant;
@@ -62,8 +64,11 @@ pub fn run(
         }
         Output::File(options) => {
             let recorded = record(&mut simulation, options, &mut tell).map_err(|error| match error {
-                RecordError::Open(error) => Failure::open(&error),
+                RecordError::Open(error) => Failure::open(&options.path, &error),
                 RecordError::Run(RunError::Checkpoint(error)) => at_fault(&error),
+                RecordError::Run(RunError::Sampler { source: SampleError::Append(error), .. }) => {
+                    Failure::append(&options.path, &error)
+                }
                 error => Failure::in_file(&options.path, error),
             })?;
             let of_file = Run {
@@ -74,6 +79,7 @@ pub fn run(
                 backend: comm.backend(),
                 seconds_total: start.elapsed().as_secs_f64(),
                 seconds_sampling: recorded.open_seconds + recorded.run.sampling_seconds + recorded.close_seconds,
+                resumed: matches!(options.existing, Existing::Resume(_)),
                 warnings: recorded.warnings,
             };
             (recorded.run, Some(RunReport::new(of_file, &recorded.statistics)))

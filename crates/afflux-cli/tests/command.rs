@@ -113,7 +113,7 @@ fn an_existing_file_is_replaced_only_when_asked() {
 fn existing_files_are_told_in_the_words_of_the_command() {
     let here = with_file();
     let line = fails(here.path(), 1, &["synth", "--points", "3", "--steps", "5", "--variables", "1", "--out", "a.nc"]);
-    assert!(line.contains("--replace") && !line.contains("resume"), "{line}");
+    assert!(line.contains("--replace") && line.contains("--resume"), "{line}");
     let scalar = fails(here.path(), 1, &["plot", "a.nc", "--var", "v0[0]", "--point", "0", "-o", "x.png"]);
     assert!(scalar.contains("no components; write v0"), "{scalar}");
 }

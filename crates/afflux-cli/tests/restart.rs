@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{fails, json, works};
+use common::{afflux, fails, json, works};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A small box with layers on some faces, a set every step and one every third.
@@ -58,6 +59,83 @@ fn a_checkpoint_goes_on_where_the_run_was() {
     let bare = json(&works(here, &[&run[..], &["--rebalance-every", "5", "--json"]].concat()));
     assert_eq!((&bare["checkpoints"], &bare["border_moves"]), (&2.into(), &7.into()));
     assert!(fs::read(here.join("bare")).unwrap() == fs::read(here.join("first.nc.checkpoint")).unwrap());
+}
+
+/// `h5diff` of two files but for the bookkeeping.
+fn same_samples(directory: &Path, one: &str, other: &str) {
+    let mut command = Command::new("h5diff");
+    let output = command.args(["--exclude-path=/afflux", one, other]).current_dir(directory).output();
+    let output = output.expect("h5diff is installed");
+    assert!(output.status.success() && output.stdout.is_empty(), "{one} {other}: {output:?}");
+}
+
+#[test]
+fn a_solver_restarted_from_its_checkpoint_goes_on_with_its_file() {
+    let here = with_model();
+    let here = here.path();
+    works(here, &["fdtd", "model.toml", "--out", "whole.nc", "--ranks", "1"]);
+    fs::write(here.join("short.toml"), MODEL.replace("steps = 40", "steps = 29")).unwrap();
+    for (how, ranks) in [("skip", "3"), ("compare", "1"), ("rewrite", "4")] {
+        let out = format!("{how}.nc");
+        let first = ["fdtd", "short.toml", "--out", &out, "--ranks", "2", "--checkpoint-every", "12"];
+        works(here, &[&first[..], &["--rebalance-every", "5"]].concat());
+        let checkpoint = format!("{out}.checkpoint");
+        let again =
+            ["fdtd", "model.toml", "--out", &out, "--ranks", ranks, "--restart-from", &checkpoint, "--resume", how];
+        let report = json(&works(here, &[&again[..], &["--window", "7", "--rebalance-every", "3", "--json"]].concat()));
+        // Steps 24 to 28 of both sets come again: five rows of the one, two (24 and 27) of the other.
+        assert_eq!((&report["step_first"], &report["replayed_rows"]), (&24.into(), &7.into()), "{how}");
+        assert_eq!((&report["rewritten_bytes"], &report["watermark"]), (&0.into(), &39.into()), "{how}");
+        same_samples(here, "whole.nc", &out);
+    }
+    // Without a checkpoint the solver begins anew, and its rows come again from the first on.
+    let report = json(&works(here, &["fdtd", "model.toml", "--out", "skip.nc", "--resume", "--json"]));
+    assert_eq!(report["rows"], 0);
+    same_samples(here, "whole.nc", "skip.nc");
+    // Another model gives other values: compared, they differ.
+    fs::write(here.join("other.toml"), MODEL.replace("5e9", "6e9")).unwrap();
+    let line = fails(here, 4, &["fdtd", "other.toml", "--out", "skip.nc", "--resume", "compare"]);
+    assert!(line.contains("skip.nc") && line.contains("variable `E"), "{line}");
+}
+
+#[test]
+fn a_made_up_run_goes_on_with_its_file() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let synth = |out: &'static str, more: &[&'static str]| {
+        [&["synth", "--points", "9", "--variables", "2", "--window", "7", "--out", out][..], more].concat()
+    };
+    works(here, &synth("whole.nc", &["--steps", "90", "--ranks", "1"]));
+    works(here, &synth("a.nc", &["--steps", "60", "--resume"]));
+    // A hole is refused with what to do; nothing changes.
+    let line = fails(here, 1, &synth("a.nc", &["--steps", "5", "--start-step", "62", "--resume"]));
+    assert!(line.contains("restart at step 60 or before"), "{line}");
+    works(here, &synth("a.nc", &["--steps", "40", "--start-step", "50", "--ranks", "7", "--resume"]));
+    same_samples(here, "whole.nc", "a.nc");
+    // Counted from 0 again behind the file: refused with the reason, or continued by a stated offset.
+    works(here, &synth("b.nc", &["--steps", "60", "--ranks", "2"]));
+    works(here, &synth("b.nc", &["--steps", "30", "--step-offset", "60", "--resume", "skip"]));
+    same_samples(here, "whole.nc", "b.nc");
+    works(here, &["verify", "b.nc", "--synth"]);
+    // Other points, variables and types are not what the file holds.
+    for (name, value, words) in [
+        ("--points", "8", "point"),
+        ("--variables", "3", "v2"),
+        ("--type", "f32", "v0"),
+        ("--cadence", "2", "from row to row"),
+    ] {
+        let mut arguments =
+            vec!["synth", "--points", "9", "--variables", "2", "--steps", "9", "--out", "b.nc", "--resume"];
+        match arguments.iter().position(|argument| *argument == name) {
+            Some(at) => arguments[at + 1] = value,
+            None => arguments.extend([name, value]),
+        }
+        let line = fails(here, 1, &arguments);
+        assert!(line.contains(words), "{name}: {line}");
+    }
+    same_samples(here, "whole.nc", "b.nc");
+    let both = afflux(here, &synth("b.nc", &["--steps", "1", "--resume", "--replace"]));
+    assert_eq!(both.status.code(), Some(2));
 }
 
 #[test]

@@ -55,20 +55,33 @@ pub struct Life {
 
 impl Life {
     /// The first start, which is killed.
-    pub fn first(random: &mut Random, backend: Backend, reference: &Reference, strace: bool) -> Self {
+    pub fn first(
+        random: &mut Random,
+        backend: Backend,
+        (workload, reference): (&Workload, &Reference),
+        strace: bool,
+    ) -> Self {
         let mut life = Self::drawn(random, backend, RANKS_FIRST, None);
-        life.draw_moment(random, reference, strace);
+        life.draw_moment(random, reference, strace, workload, 0);
         life
     }
 
-    /// A later start, killed or the last.
-    pub fn later(random: &mut Random, backend: Backend, reference: &Reference, strace: bool, last: bool) -> Self {
+    /// A later start, killed or the last, of a file that is sealed up to `watermark`.
+    pub fn later(
+        random: &mut Random,
+        backend: Backend,
+        (workload, reference): (&Workload, &Reference),
+        strace: bool,
+        watermark: Option<u64>,
+        last: bool,
+    ) -> Self {
         let ranks = *random.pick(&RANKS_LATER);
         // Replaying is the common case; the other two are shorter of code, and so of faults.
         let replay = *random.pick(&[Replay::Skip, Replay::Skip, Replay::Compare, Replay::Rewrite]);
         let mut life = Self::drawn(random, backend, ranks, Some(replay));
         if !last {
-            life.draw_moment(random, reference, strace);
+            let start = life.start(workload, watermark);
+            life.draw_moment(random, reference, strace, workload, start);
         }
         life
     }
@@ -88,16 +101,32 @@ impl Life {
         }
     }
 
-    fn draw_moment(&mut self, random: &mut Random, reference: &Reference, strace: bool) {
+    /// Anywhere in the life of a run from step `start` on, its first and last moments included.
+    fn draw_moment(
+        &mut self,
+        random: &mut Random,
+        reference: &Reference,
+        strace: bool,
+        workload: &Workload,
+        start: u64,
+    ) {
         if self.backend != Backend::Threads && random.percent(50) {
             self.victims = Victims::One(rank_of(random, self.ranks));
         }
+        let steps = (workload.steps - start) as f64;
         self.moment = Some(if strace && random.percent(CALLS_PERCENT) {
-            // One of a hundred is beyond the last call: then the run comes to its end.
-            let most = reference.calls_max + reference.calls_max / 100 + 1;
-            Moment::Call { rank: rank_of(random, self.ranks), nth: 1 + random.below(most) }
+            let every = |steps_between: Option<u64>| steps_between.map_or(0.0, |between| steps / between as f64);
+            let flushes = every(Some(self.window)) + every(self.checkpoint_every) + every(self.rebalance_every);
+            // A little beyond the last call: then the run comes to its end.
+            let most = reference.calls(flushes) * 1.02 + 1.0;
+            let at = random.fraction() * most;
+            let nth = (1..).find(|&nth| nth as f64 > at).unwrap_or(1);
+            Moment::Call { rank: rank_of(random, self.ranks), nth }
         } else {
-            Moment::Clock { seconds: random.fraction() * reference.seconds(self.backend) * 1.05 }
+            let whole = reference.seconds(self.backend);
+            let pace = if workload.step_seconds > 0.0 { workload.step_seconds } else { whole / workload.steps as f64 };
+            let begin = (whole - pace * workload.steps as f64).max(0.0);
+            Moment::Clock { seconds: random.fraction() * (begin + pace * steps) * 1.05 }
         });
     }
 

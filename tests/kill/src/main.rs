@@ -35,7 +35,9 @@ use trial::Bench;
 use workload::WORKLOADS;
 
 #[derive(Debug, Parser)]
-#[command(about = "Kills runs of the command at every kind of moment, and holds what is left against what is promised.")]
+#[command(
+    about = "Kills runs of the command at every kind of moment, and holds what is left against what is promised."
+)]
 struct Cli {
     #[command(subcommand)]
     command: What,
@@ -114,10 +116,15 @@ impl Trials {
             let report = bench.trial(trial, &directory)?;
             if let Some(lines) = &mut lines {
                 let line = serde_json::to_string(&report).map_err(|error| error.to_string())?;
-                writeln!(lines, "{line}").and_then(|()| lines.flush()).map_err(|error| format!("cannot write figures: {error}"))?;
+                writeln!(lines, "{line}")
+                    .and_then(|()| lines.flush())
+                    .map_err(|error| format!("cannot write figures: {error}"))?;
             }
             for finding in &report.findings {
-                println!("not ok  trial {trial} (--seed {} --first {trial}), {}: {finding}", self.seed, report.workload);
+                println!(
+                    "not ok  trial {trial} (--seed {} --first {trial}), {}: {finding}",
+                    self.seed, report.workload
+                );
             }
             self.put_away(&directory, !report.findings.is_empty())?;
             summary.add(&report);

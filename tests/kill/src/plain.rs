@@ -27,8 +27,7 @@ impl PlainReaders {
     pub fn start(tools: &Tools) -> Result<Self, String> {
         let mut command = Command::new(&tools.python);
         command.args(["-c", SERVER]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child =
-            command.spawn().map_err(|error| format!("cannot start {}: {error}", tools.python.display()))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", tools.python.display()))?;
         let (Some(requests), Some(replies)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("the plain readers have no pipes".to_owned());
         };

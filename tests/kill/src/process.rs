@@ -14,7 +14,8 @@ use crate::tools::{Backend, Tools};
 /// Marks the processes of a run.
 const MARK: &str = "AFFLUX_KILL_TRIAL";
 /// The system calls by which a run changes files. At one of them strace kills.
-const CHANGING_CALLS: &str = "pwrite64,pwritev,pwritev2,ftruncate,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat";
+const CHANGING_CALLS: &str =
+    "pwrite64,pwritev,pwritev2,ftruncate,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat";
 /// How long a run may take, and its other ranks to go when one was killed: a hang, and as such a finding.
 const RUN_SECONDS_MAX: f64 = 60.0;
 const PAUSE: Duration = Duration::from_millis(2);

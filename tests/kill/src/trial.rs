@@ -106,7 +106,6 @@ impl Bench<'_> {
         };
         let kills = 1 + random.below(KILLS_MAX);
         let mut seen: Option<Seen> = None;
-        let mut window_max = 0;
         for number in 0..=kills {
             let last = number == kills;
             let backend = match number {
@@ -115,13 +114,12 @@ impl Bench<'_> {
                 _ => Backend::Threads,
             };
             let strace = self.tools.strace;
-            let life = match number {
-                0 => Life::first(&mut random, backend, reference, strace),
-                _ => Life::later(&mut random, backend, reference, strace, last),
-            };
-            window_max = window_max.max(life.window);
             let before = seen;
             let watermark = before.and_then(|seen| seen.watermark);
+            let life = match number {
+                0 => Life::first(&mut random, backend, (workload, reference), strace),
+                _ => Life::later(&mut random, backend, (workload, reference), strace, watermark, last),
+            };
             let arguments = life.arguments(workload, &file, watermark);
             let run = Run {
                 tools: self.tools,
@@ -150,7 +148,8 @@ impl Bench<'_> {
             if let Some(step) = checkpoint_step(&Workload::checkpoint(&file))
                 && seen.and_then(|seen| seen.watermark).is_none_or(|watermark| watermark + 1 < step)
             {
-                findings.push(format!("the solver's checkpoint is at step {step}, the samples before it are not sealed"));
+                findings
+                    .push(format!("the solver's checkpoint is at step {step}, the samples before it are not sealed"));
             }
             let name = format!("start {number} ({})", arguments.join(" "));
             report.findings.extend(findings.into_iter().map(|finding| format!("{name}: {finding}")));

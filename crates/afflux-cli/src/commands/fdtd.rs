@@ -1,10 +1,10 @@
 //! `afflux fdtd`: the Maxwell solver on a model of the user's.
 
+use crate::existing::ExistingArguments;
 use crate::failure::Failure;
 use crate::report::RunReport;
 use crate::solver::{self, Output, Solved};
 use crate::{output, progress, quantity, ranks};
-use afflux::Existing;
 use afflux_fdtd::{CheckpointOptions, Model, RecordOptions, RunOptions};
 use clap::Args;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
                   Under mpirun the ranks are MPI's. Ranks and window may change at a restart; the samples do not.\n\n\
                   Examples:\n  afflux fdtd model.toml --out run.nc --ranks 4\n  mpirun -n 8 afflux fdtd model.toml --out run.nc\n  \
                   afflux fdtd model.toml --out run.nc --checkpoint-every 1000\n  \
+                  afflux fdtd model.toml --out run.nc --checkpoint-every 1000 --restart-from run.nc.checkpoint --resume\n  \
                   afflux fdtd model.toml --no-sampling"
 )]
 pub struct Fdtd {
@@ -48,9 +49,8 @@ pub struct Fdtd {
     /// Solve only: what remains is what sampling costs.
     #[arg(long)]
     no_sampling: bool,
-    /// Put the new file in place of an existing one.
-    #[arg(long)]
-    replace: bool,
+    #[command(flatten)]
+    existing: ExistingArguments,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -106,7 +106,7 @@ impl Fdtd {
             rebalance_every: self.rebalance_every,
             ..RunOptions::default()
         };
-        let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
+        let existing = self.existing.existing();
         Ok(match self.out.clone().filter(|_| !self.no_sampling) {
             None => Output::Nowhere(run),
             Some(path) => Output::File(RecordOptions { path, window_steps: self.window, existing, run }),

@@ -1,5 +1,6 @@
 //! `afflux synth`: a made-up simulation whose every value can be checked.
 
+use crate::existing::ExistingArguments;
 use crate::failure::Failure;
 use crate::report::{Run, RunReport};
 use crate::{memory, output, progress, ranks};
@@ -57,6 +58,9 @@ pub struct Synth {
     /// The first step.
     #[arg(long, value_name = "B", default_value_t = 0)]
     start_step: u64,
+    /// The file's step at step 0 of this run: for one that counts anew behind an existing file.
+    #[arg(long, value_name = "O", default_value_t = 0)]
+    step_offset: u64,
     /// Seal everything every so many steps.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
@@ -69,9 +73,8 @@ pub struct Synth {
     /// The file.
     #[arg(long, value_name = "F")]
     out: PathBuf,
-    /// Put the new file in place of an existing one.
-    #[arg(long)]
-    replace: bool,
+    #[command(flatten)]
+    existing: ExistingArguments,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -98,9 +101,10 @@ impl Synth {
                 self.step_seconds
             )));
         }
-        if self.start_step.checked_add(self.steps).is_none_or(|end| end > STEP_MAX) {
+        let end = self.start_step.checked_add(self.steps).and_then(|end| end.checked_add(self.step_offset));
+        if end.is_none_or(|end| end > STEP_MAX) {
             return Err(Failure::usage(format!(
-                "{} steps from step {} go beyond step {STEP_MAX}, the last there is: lower --start-step or --steps",
+                "{} steps from step {} go beyond step {STEP_MAX}, the last there is: lower --start-step, --step-offset or --steps",
                 self.steps, self.start_step
             )));
         }
@@ -154,8 +158,10 @@ impl Synth {
 
     /// The file that the run writes, with this rank's points.
     fn builder(&self, ids: &[i64]) -> SeriesBuilder {
-        let existing = if self.replace { Existing::Replace } else { Existing::Refuse };
-        let builder = SeriesWriter::at(&self.out).window_steps(self.window).existing(existing);
+        let builder = SeriesWriter::at(&self.out)
+            .window_steps(self.window)
+            .existing(self.existing.existing())
+            .step_offset(self.step_offset);
         (0..self.sets).fold(builder, |builder, set| builder.set(self.probe_set(self.set_name(set), ids)))
     }
 
@@ -164,7 +170,7 @@ impl Synth {
         ranks::together(comm, self.check_memory(comm))?;
         let start = Instant::now();
         let ids = owners::ids(self.points, comm.rank(), comm.size(), 0);
-        let writer = self.builder(&ids).open(comm).map_err(|error| Failure::open(&error))?;
+        let writer = self.builder(&ids).open(comm).map_err(|error| Failure::open(&self.out, &error))?;
         let sets = (0..self.sets)
             .map(|set| writer.set(&self.set_name(set)).ok_or_else(|| Failure::failed("a set has been lost")))
             .collect::<Result<Vec<_>, _>>()?;
@@ -199,9 +205,13 @@ impl MadeUp<'_> {
     fn step(&mut self, step: u64) -> Result<(), Failure> {
         let synth = self.synth;
         let in_file = |error: &dyn std::error::Error| Failure::in_file(&synth.out, error);
-        for (index, &set) in self.sets.iter().enumerate().filter(|_| step.is_multiple_of(synth.cadence)) {
-            self.rows.fill(index, step);
-            self.sampling += self.rows.append(&mut self.writer, set, step).map_err(|error| in_file(&error))?;
+        // What is computed, when, and which rows are due follows from the step in the file, whatever the run counts.
+        let step_in_file = step + synth.step_offset;
+        for (index, &set) in self.sets.iter().enumerate().filter(|_| step_in_file.is_multiple_of(synth.cadence)) {
+            self.rows.fill(index, step_in_file);
+            let time = step_in_file as f64 * STEP_SIMULATED_SECONDS;
+            let appended = self.rows.append(&mut self.writer, set, step, time);
+            self.sampling += appended.map_err(|error| Failure::append(&synth.out, &error))?;
         }
         let behind = Instant::now();
         if synth.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
@@ -236,6 +246,7 @@ impl MadeUp<'_> {
                 backend: comm.backend(),
                 seconds_total: start.elapsed().as_secs_f64(),
                 seconds_sampling,
+                resumed: matches!(synth.existing.existing(), Existing::Resume(_)),
                 warnings,
             };
             RunReport::new(run, &statistics)

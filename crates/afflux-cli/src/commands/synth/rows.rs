@@ -1,6 +1,6 @@
 //! Rows of made-up values: what the simulation computes.
 
-use super::{Element, STEP_SIMULATED_SECONDS};
+use super::Element;
 use afflux::{AppendError, SeriesWriter, SetId, Values};
 use afflux_measure::synth::{SeriesKey, SynthValue, fill_row, row_keys};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Rows {
     }
 
     /// Gives the row to the writer; returns how long that took.
-    pub fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64) -> Result<Duration, AppendError> {
+    pub fn append(&self, writer: &mut SeriesWriter, set: SetId, step: u64, time: f64) -> Result<Duration, AppendError> {
         let row: Vec<Values<'_>> = match &self.buffers {
             Buffers::F32(buffers) => buffers.iter().map(Values::from).collect(),
             Buffers::F64(buffers) => buffers.iter().map(Values::from).collect(),
@@ -61,7 +61,7 @@ impl Rows {
             Buffers::I64(buffers) => buffers.iter().map(Values::from).collect(),
         };
         let start = Instant::now();
-        writer.append(set, step, step as f64 * STEP_SIMULATED_SECONDS, &row)?;
+        writer.append(set, step, time, &row)?;
         Ok(start.elapsed())
     }
 }
