@@ -18,7 +18,7 @@ lint_steps() {
     step "doc" 1800 env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps "${mpi_workspace_args[@]}"
     if have shellcheck; then
         # Not told: names that another of the sourced files sets or reads, and commas in arguments.
-        step "shellcheck" 120 shellcheck --severity=warning --exclude=SC2034,SC2154,SC2054 dev .ci/run .ci/*.sh tests/e2e/*.sh
+        step "shellcheck" 120 shellcheck --severity=warning --exclude=SC2034,SC2154,SC2054 dev .ci/run .ci/*.sh tests/e2e/*.sh tests/bench/*.sh
     else
         skip "shellcheck" "not installed"
     fi

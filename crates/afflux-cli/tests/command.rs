@@ -30,7 +30,19 @@ fn place_of(bytes: &[u8], point: i64, variable: u64, step: u64) -> usize {
 #[test]
 fn every_command_has_help_with_an_example() {
     let here = tempfile::tempdir().unwrap();
-    for command in ["demo", "fdtd", "synth", "info", "verify", "plot", "export", "bench", "bench sampling", "profile"] {
+    for command in [
+        "demo",
+        "fdtd",
+        "synth",
+        "info",
+        "verify",
+        "plot",
+        "export",
+        "bench",
+        "bench sampling",
+        "bench storage",
+        "profile",
+    ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = works(here.path(), &arguments);
         assert!(help.contains("Example"), "{command}: {help}");

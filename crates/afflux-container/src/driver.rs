@@ -15,5 +15,5 @@ mod state;
 pub(crate) mod superblock;
 
 pub(crate) use class::{DriverName, access_list, format_bounds};
-pub(crate) use held::{EXTENT_RANK, HeldBlock, release_order};
+pub(crate) use held::{EXTENT_RANK, HEADER_RANK, HeldBlock, release_order};
 pub(crate) use state::{Allocation, SharedState};

@@ -29,6 +29,6 @@ pub use reader::{
 pub use serial::{SerialError, SerialWindow, SerialWriter};
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};
 pub use writer::{
-    CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, DamagedColumn, Existing, NewColumn,
-    ResumeCheck, ResumeError, Resumed, ResumedSet, Seal, WriteCount, WriteError,
+    CloseReport, ColumnChecksum, ContainerCounters, ContainerWriter, CreateError, DamagedColumn, Durability, Existing,
+    NewColumn, ResumeCheck, ResumeError, Resumed, ResumedSet, Seal, WriteCount, WriteError,
 };

@@ -34,6 +34,7 @@ mod column_table;
 mod columns;
 mod compare;
 mod counters;
+mod durability;
 mod error;
 mod grow;
 mod left_over;
@@ -45,12 +46,13 @@ mod space;
 pub(crate) use build::image_by_hdf5;
 pub use check::{DamagedColumn, ResumeCheck};
 pub use counters::{ContainerCounters, WriteCount};
+pub use durability::Durability;
 pub use error::{CreateError, ResumeError, WriteError};
 pub use grow::NewColumn;
 pub use resume::{Resumed, ResumedSet};
 pub use seal::{ColumnChecksum, Seal};
 
-use crate::driver::{EXTENT_RANK, HeldBlock, SharedState, release_order};
+use crate::driver::{EXTENT_RANK, HEADER_RANK, HeldBlock, SharedState, release_order};
 use crate::hdf::{HdfError, Hid, check};
 use crate::{DatasetIndex, FileSpec, SetGeometry, SetSpec};
 use advance::Advanced;
@@ -160,6 +162,7 @@ pub struct ContainerWriter {
     /// What the next seal says of [`SealSlot::rewrite_end`].
     next_rewrite: Option<u64>,
     seal_offset: u64,
+    durability: Durability,
     /// Length of the file as it was created: behind it lie chunks.
     created_end: u64,
     left_over: LeftOver,
@@ -346,15 +349,22 @@ impl ContainerWriter {
     /// Writes what `seal` makes visible; `blocks` are HDF5's part of it.
     fn release_seal(&mut self, seal: &Seal, mut blocks: Vec<HeldBlock>) -> Result<(), WriteError> {
         self.check_ownership()?;
+        self.sync()?;
         let end = self.driver.end_of_allocation();
-        self.lead_superblock(end)?;
-        if end > self.seal.end_of_allocation {
+        let leads = self.lead_superblock(end)?;
+        let announces = end > self.seal.end_of_allocation;
+        if announces {
             self.write_slot(SealSlot { end_of_allocation: end, ..self.seal })?;
         }
         self.write_checksums(seal)?;
+        if leads || announces {
+            self.sync()?;
+        }
         self.release(&mut blocks)?;
+        self.sync()?;
         let rewrite_end = self.next_rewrite.take().unwrap_or(self.seal.rewrite_end);
         self.write_slot(SealSlot { step_end: step_end(seal.watermark), rewrite_end, ..self.seal })?;
+        self.sync()?;
         for (state, &rows) in self.sets.iter_mut().zip(&seal.rows) {
             state.rows = rows;
         }
@@ -384,10 +394,12 @@ impl ContainerWriter {
     }
 
     /// Step 1: the superblock's stored end moves up to the length that the file has had for a while.
-    fn lead_superblock(&mut self, end: u64) -> Result<(), WriteError> {
-        let Some((bytes, offset)) = self.space.superblock_due(end) else { return Ok(()) };
+    /// Returns whether it did.
+    fn lead_superblock(&mut self, end: u64) -> Result<bool, WriteError> {
+        let Some((bytes, offset)) = self.space.superblock_due(end) else { return Ok(false) };
         let written = put(self.file.as_ref(), &mut self.counters.superblock, &bytes, offset);
-        written.map_err(|error| self.io_error("write the superblock of", error))
+        written.map_err(|error| self.io_error("write the superblock of", error))?;
+        Ok(true)
     }
 
     /// Keeps the length ahead of the superblock's stored end.
@@ -439,6 +451,9 @@ impl ContainerWriter {
                 run.extend_from_slice(&gap.map_err(|error| self.io_error("read the metadata of", error))?);
             } else {
                 self.put_metadata(&run, run_offset)?;
+                if run_rank < HEADER_RANK && rank > run_rank && !run.is_empty() {
+                    self.sync()?;
+                }
                 run.clear();
                 (run_offset, run_rank) = (block.offset, rank);
             }
@@ -484,12 +499,15 @@ impl ContainerWriter {
         let mut blocks = self.driver.take_held();
         let end = if unsealed { self.seal.end_of_allocation } else { self.driver.end_of_allocation() };
         self.release(&mut blocks)?;
+        self.sync()?;
         let (bytes, offset) = self.space.final_superblock(end);
         let written = put(self.file.as_ref(), &mut self.counters.superblock, &bytes, offset);
         written.map_err(|error| self.io_error("write the superblock of", error))?;
+        self.sync()?;
         self.file.set_len(end).map_err(|error| self.io_error("trim", error))?;
         self.counters.length_changes += 1;
         self.write_slot(SealSlot { end_of_allocation: end, closed: true, ..self.seal })?;
+        self.sync()?;
         Ok(CloseReport { file_bytes: end, counters: self.counters })
     }
 }

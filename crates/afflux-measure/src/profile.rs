@@ -48,6 +48,8 @@ pub struct Options {
     pub timeout_seconds: Option<f64>,
     /// and after so much more it is killed.
     pub grace_seconds: f64,
+    /// Switch the kernel's delay accounting on while the job runs, where it is off (root).
+    pub delay_accounting: bool,
     /// Wait for every process it started, not only for the first.
     pub follow: bool,
     /// A file into which the job's output goes and where in it that begins, to look for the program's own processor time.
@@ -66,6 +68,7 @@ impl Options {
             interval_seconds: 0.1,
             timeout_seconds: None,
             grace_seconds: 10.0,
+            delay_accounting: false,
             follow: false,
             output: None,
         }

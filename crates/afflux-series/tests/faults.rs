@@ -1,200 +1,169 @@
-//! An operation of the storage fails, once or for good, in every call that touches the file: all ranks come to one verdict, none
-//! hangs, the file holds what was sealed and nothing else, and a later run goes on with it.
+//! Fault countdown: the k-th write, change of length, collective call or message of a small run fails, once or for good, for every
+//! k. The file is never wrong, nobody waits for ever, and all ranks come to one verdict.
 
 mod common;
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
-use afflux_container::{Block, SeriesFile};
-use afflux_series::{Existing, Replay};
+use afflux_collective::Path as WritePath;
+use afflux_comm::{CommFault, CommFaults, CommTarget, Communicator, FaultyCommunicator, threads};
+use afflux_container::SeriesFile;
+use afflux_series::{SeriesWriter, SetId};
 use afflux_storage::{Fault, FaultyStorage, Lasting, Operation, PosixStorage};
-use common::{Owners, Workload, attempt, check, id_of, value, write};
+use common::{Row, Workload, probe_set};
 
-const STEPS: u64 = 15;
+const RANKS: usize = 3;
+
+/// How flushes are made.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    background: bool,
+    /// Whether helper threads write, in the background.
+    helped: bool,
+    path: WritePath,
+}
+
+const WAYS: [Way; 4] = [
+    Way { background: true, helped: true, path: WritePath::Independent },
+    Way { background: true, helped: false, path: WritePath::Independent },
+    Way { background: true, helped: true, path: WritePath::TwoPhase },
+    Way { background: false, helped: false, path: WritePath::Independent },
+];
 
 fn workload() -> Workload {
-    Workload { window_steps: 4, chunk_steps: 3, chunk_bytes: 256, ..Workload::one_set(5) }
+    Workload { steps: 0..20, window_steps: 6, chunk_steps: 4, checkpoints: vec![13], ..Workload::one_set(9) }
 }
 
-/// The first part of a run: created, filled, sealed, rebalanced, sealed again.
-fn first() -> Workload {
-    let rebalances = vec![(1, Owners::RoundRobin), (6, Owners::OnlyRank(1))];
-    Workload { steps: 0..9, rebalances, checkpoints: vec![4], ..workload() }
-}
-
-/// The second: resumed by other ranks, replayed, rebalanced while that goes on, and behind it.
-fn second(replay: Replay, drift: u64) -> Workload {
-    let rebalances = vec![(4, Owners::Scattered), (10, Owners::Blocks)];
-    Workload {
-        steps: 3..STEPS,
-        existing: Existing::Resume(replay),
-        rebalances,
-        checkpoints: vec![6, 12],
-        drift,
-        ..workload()
-    }
-}
-
-/// Runs on other threads; a run that does not end is a failure of its own.
-fn in_time<T: Send + 'static>(what: String, body: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || sender.send(body()));
-    receiver.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what}: hangs, or a rank panicked"))
-}
-
-/// Whether the run failed, by one verdict of all ranks.
-fn fails(path: &Path, ranks: usize, workload: &Workload, fault: &Fault) -> bool {
-    let faulty = FaultyStorage::new(Arc::new(PosixStorage::new()));
-    faulty.inject(fault.clone());
-    let workload = Workload { storage: Some(Arc::new(faulty)), ..workload.clone() };
-    let path = path.to_owned();
-    let results = in_time(format!("{fault:?}"), move || attempt(&path, ranks, &workload));
-    let failed = results.iter().filter(|result| result.is_err()).count();
-    assert!(failed == 0 || failed == results.len(), "{fault:?}: one verdict on all ranks: {results:?}");
-    failed > 0
-}
-
-/// What the file shows is sealed, and each value is one that the solver has given for its step: of `drifts`.
-fn shows_only_what_was_given(path: &Path, drifts: &[u64]) {
-    let file = SeriesFile::open(path).unwrap();
-    let set = &file.sets()[0];
-    let rows = set.rows_sealed;
-    assert_eq!(rows, file.state().watermark.map_or(0, |watermark| watermark + 1));
+/// One rank's run, to its end or its first error.
+fn run(path: &Path, comm: &dyn Communicator, storage: &FaultyStorage, way: Way) -> Result<(), String> {
     let workload = workload();
-    let points = workload.sets[0].points;
-    let mut ids: Vec<i64> = (0..points).map(|index| id_of(index, points)).collect();
-    ids.sort_unstable();
-    for (variable, &(name, element, components)) in workload.sets[0].variables.iter().enumerate() {
-        let block = file.block(0, variable, 0..points, 0..rows).unwrap();
-        let mut bytes = Vec::new();
-        Block::bytes_into(&block, 0..block.len(), &mut bytes);
-        let mut found = bytes.chunks_exact(element.bytes());
-        for &id in &ids {
-            for component in 0..u64::from(components.unwrap_or(1)) {
-                for step in 0..rows {
-                    let found = found.next().unwrap();
-                    let given = |&drift: &u64| {
-                        let words = [0, id.cast_unsigned(), variable as u64, component, step + (drift << 32)];
-                        value(words, element)[..element.bytes()] == *found
-                    };
-                    assert!(drifts.iter().any(given), "{name} of {id} at {step}");
-                }
-            }
+    let (set, ids) = probe_set(&workload.sets[0], workload.owners, comm);
+    let mut run = SeriesWriter::at(path)
+        .set(set)
+        .window_steps(workload.window_steps)
+        .chunk_steps(workload.chunk_steps)
+        .background(way.background)
+        .helper_bytes_min(if way.helped { 0 } else { u64::MAX })
+        .write_path(way.path)
+        .storage(Arc::new(storage.clone()))
+        .open(comm)
+        .map_err(|error| error.to_string())?;
+    for step in workload.steps.clone() {
+        let row = Row::of(0, &workload.sets[0], &ids, step);
+        run.append(SetId(0), step, common::time(step), &row.values()).map_err(|error| error.to_string())?;
+        if workload.checkpoints.contains(&step) {
+            run.checkpoint().map_err(|error| error.to_string())?;
         }
     }
-    if drifts.len() == 1 {
-        assert!(file.verify(&mut |_| {}).is_whole());
+    run.close().map_err(|error| error.to_string()).map(|_| ())
+}
+
+/// What is left, if anything, opens and shows whole steps from the first one on; `all` of them if nothing failed.
+fn judge(what: &str, path: &Path, all: bool) {
+    if !path.exists() {
+        assert!(!all, "{what}: there is no file");
+        return;
+    }
+    let file = SeriesFile::open(path).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let verification = file.verify(&mut |_| {});
+    assert!(verification.is_whole(), "{what}: {verification:?}");
+    let rows = file.sets()[0].rows_sealed;
+    assert!(rows <= 20 && (!all || rows == 20), "{what}: {rows} rows");
+    assert_eq!(rows, file.state().watermark.map_or(0, |step| step + 1), "{what}");
+    if rows > 0 {
+        common::check(path, &Workload { steps: 0..rows, ..workload() });
     }
 }
 
-/// Counts the fault down through the first part of a run. What is left is resumed, by a solver that begins anew.
-fn countdown_first(fault: impl Fn(u64) -> Fault) -> u64 {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.nc");
-    for k in 1.. {
-        let failed = fails(&path, 3, &first(), &fault(k));
-        if path.exists() {
-            shows_only_what_was_given(&path, &[0]);
+/// Counts a fault of the storage down until a run does not meet it. Returns how many there were.
+fn storage_countdown(way: Way, fault: impl Fn(u64) -> Fault) -> u64 {
+    for nth in 1.. {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.nc");
+        let storage = FaultyStorage::new(Arc::new(PosixStorage::new()));
+        storage.inject(fault(nth));
+        let results = threads::run(RANKS, |comm| run(&path, &comm, &storage, way));
+        let failed = results.iter().filter(|result| result.is_err()).count();
+        assert!(failed == 0 || failed == RANKS, "{way:?}, {nth}: one verdict on all ranks: {results:?}");
+        judge(&format!("{way:?}, operation {nth}"), &path, failed == 0);
+        if storage.failures() == 0 {
+            assert_eq!(failed, 0, "{results:?}");
+            return nth - 1;
         }
-        if k % 3 == 0 || !failed {
-            let again = Workload { steps: 0..STEPS, existing: Existing::Resume(Replay::Compare), ..workload() };
-            write(&path, 2, &again);
-            check(&path, &again);
-        }
-        if path.exists() {
-            std::fs::remove_file(&path).unwrap();
-        }
-        if !failed {
-            return k - 1;
-        }
-    }
-    unreachable!("a run has an end")
-}
-
-/// Counts the fault down through a run that resumes; what is left is resumed once more, with the same policy.
-fn countdown_second(replay: Replay, fault: impl Fn(u64) -> Fault) -> u64 {
-    let directory = tempfile::tempdir().unwrap();
-    let (path, origin) = (directory.path().join("run.nc"), directory.path().join("origin.nc"));
-    let drift = u64::from(replay == Replay::Rewrite);
-    write(&origin, 2, &Workload { is_killed: true, drift, ..first() });
-    // Rewriting starts anew, so that no row of the old solver stays.
-    let start = if replay == Replay::Rewrite { 0 } else { 3 };
-    let resumed = Workload { steps: start..STEPS, ..second(replay, 0) };
-    for k in 1.. {
-        std::fs::copy(&origin, &path).unwrap();
-        let failed = fails(&path, 4, &resumed, &fault(k));
-        shows_only_what_was_given(&path, if drift == 0 { &[0] } else { &[0, 1] });
-        if k % 3 == 0 || !failed {
-            write(&path, 3, &resumed);
-            check(&path, &Workload { steps: 0..STEPS, ..workload() });
-        }
-        if !failed {
-            return k - 1;
-        }
+        assert_eq!(failed, RANKS, "{way:?}, operation {nth}: a fault was lost silently");
     }
     unreachable!("a run has an end")
 }
 
 #[test]
-fn the_kth_write_of_a_run_that_is_rebalanced() {
-    assert!(countdown_first(|k| Fault::disk_full(Operation::Write, k, Lasting::ForGood)) > 20);
-}
-
-#[test]
-fn the_kth_write_of_a_run_that_resumes_and_skips() {
-    assert!(countdown_second(Replay::Skip, |k| Fault::disk_full(Operation::Write, k, Lasting::Once)) > 20);
-}
-
-#[test]
-fn the_kth_write_of_a_run_that_rewrites() {
-    assert!(countdown_second(Replay::Rewrite, |k| Fault::disk_full(Operation::Write, k, Lasting::ForGood)) > 20);
-}
-
-#[test]
-fn the_kth_other_operation() {
-    for operation in [Operation::Open, Operation::SetLen, Operation::Rename] {
-        let countdown = countdown_first(|k| Fault::medium(operation, k, Lasting::ForGood));
-        assert!(countdown > 0, "{operation:?}");
-    }
-    for operation in [Operation::Open, Operation::SetLen] {
-        let countdown = countdown_second(Replay::Rewrite, |k| Fault::medium(operation, k, Lasting::Once));
-        assert!(countdown > 0, "{operation:?}");
-    }
-}
-
-/// The process is gone from some operation on, of whatever kind.
-#[test]
-fn the_kth_operation_is_the_last() {
-    assert!(countdown_first(Fault::death) > 20);
-}
-
-#[test]
-#[ignore = "a minute"]
-fn long_the_kth_operation_of_a_run_that_resumes_is_the_last() {
-    for replay in [Replay::Skip, Replay::Compare, Replay::Rewrite] {
-        assert!(countdown_second(replay, Fault::death) > 20, "{replay:?}");
-    }
-}
-
-#[test]
-#[ignore = "a minute"]
-fn long_the_kth_read_of_a_run_that_resumes() {
-    for replay in [Replay::Skip, Replay::Compare, Replay::Rewrite] {
+fn the_kth_write_fails_for_every_k() {
+    for way in WAYS {
         for lasting in [Lasting::Once, Lasting::ForGood] {
-            assert!(countdown_second(replay, |k| Fault::medium(Operation::Read, k, lasting)) > 5, "{replay:?}");
+            let writes = storage_countdown(way, |nth| Fault::disk_full(Operation::Write, nth, lasting));
+            assert!(writes > 30, "{way:?}: only {writes} writes were made to fail");
         }
     }
 }
 
 #[test]
-#[ignore = "a minute"]
-fn long_the_kth_write_once_and_for_good() {
-    for lasting in [Lasting::Once, Lasting::ForGood] {
-        assert!(countdown_first(|k| Fault::disk_full(Operation::Write, k, lasting)) > 20);
-        for replay in [Replay::Skip, Replay::Compare, Replay::Rewrite] {
-            assert!(countdown_second(replay, |k| Fault::disk_full(Operation::Write, k, lasting)) > 20, "{replay:?}");
+fn the_kth_change_of_length_fails_for_every_k() {
+    for way in WAYS {
+        assert!(storage_countdown(way, |nth| Fault::medium(Operation::SetLen, nth, Lasting::ForGood)) >= 2);
+    }
+}
+
+/// Counts a fault of the communicator of `rank` down. Returns how many there were.
+fn comm_countdown(way: Way, rank: usize, fault: impl Fn(u64) -> CommFault + Sync) -> u64 {
+    let storage = FaultyStorage::new(Arc::new(PosixStorage::new()));
+    for nth in 1.. {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.nc");
+        let results = threads::run(RANKS, |comm| {
+            let faults = CommFaults::default();
+            if comm.rank() == rank {
+                faults.inject(fault(nth));
+            }
+            let comm = FaultyCommunicator::new(comm, &faults);
+            (run(&path, &comm, &storage, way), faults.failures())
+        });
+        let met = results[rank].1 > 0;
+        let what = format!("{way:?}, call {nth} of rank {rank}");
+        // A call that fails on one rank when the others have left it with success is known to them no more, if it is the last.
+        assert_eq!(results[rank].0.is_err(), met, "{what}: {results:?}");
+        judge(&what, &path, !met);
+        if !met {
+            assert!(results.iter().all(|(result, _)| result.is_ok()), "{what}: {results:?}");
+            return nth - 1;
         }
     }
+    unreachable!("a run has an end")
+}
+
+#[test]
+fn the_kth_collective_call_fails_for_every_k() {
+    for way in WAYS {
+        for rank in 0..RANKS {
+            let calls = comm_countdown(way, rank, |nth| CommFault::nth(CommTarget::AnyCall, nth));
+            assert!(calls > 10, "{way:?}: only {calls} calls were made to fail");
+        }
+    }
+}
+
+#[test]
+fn the_kth_collective_call_fails_for_good_or_after_it_was_made() {
+    for way in [WAYS[0], WAYS[2]] {
+        for rank in [0, 2] {
+            comm_countdown(way, rank, |nth| CommFault::nth(CommTarget::AnyCall, nth).for_good());
+            comm_countdown(way, rank, |nth| CommFault::nth(CommTarget::AnyCall, nth).afterwards());
+        }
+    }
+}
+
+#[test]
+fn the_kth_message_fails_for_every_k() {
+    let way = WAYS[2];
+    let messages: u64 =
+        (0..RANKS).map(|rank| comm_countdown(way, rank, |nth| CommFault::nth(CommTarget::Send, nth))).sum();
+    assert!(messages > 5, "only {messages} messages were made to fail");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use afflux_storage::{CountingStorage, FaultyStorage, MemoryStorage, PosixStorage, Roughness, conformance};
+use afflux_storage::{CountingStorage, FaultyStorage, MemoryStorage, PosixStorage, Roughness, SyncedOnly, conformance};
 
 #[test]
 fn posix_conforms() {
@@ -27,6 +27,11 @@ fn counting_over_posix_and_memory_conforms() {
 fn faulty_without_a_fault_conforms() {
     let directory = tempfile::tempdir().unwrap();
     conformance::run_all(&FaultyStorage::new(Arc::new(PosixStorage::new())), directory.path());
+}
+
+#[test]
+fn synced_only_conforms() {
+    conformance::run_all(&SyncedOnly::new(Arc::new(MemoryStorage::new())), Path::new("anywhere"));
 }
 
 #[test]

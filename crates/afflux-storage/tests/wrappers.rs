@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afflux_storage::{
     CountingStorage, Fault, FaultyStorage, Lasting, MemoryStorage, OpenMode, Operation, PosixStorage, Roughness,
-    Storage, StorageFileExt,
+    Storage, StorageFileExt, SyncedOnly,
 };
 
 #[test]
@@ -152,4 +152,34 @@ fn writes_over_the_limit_of_one_call_are_completed() {
     let mut last = [0; 2];
     file.read_full_at(&mut last, 1 + length as u64).unwrap();
     assert_eq!(last, [0x5A, 0xA5]);
+}
+
+#[test]
+fn a_power_failure_leaves_what_was_synced_and_any_part_of_the_rest() {
+    let storage = SyncedOnly::new(Arc::new(MemoryStorage::new()));
+    let (new, name) = (Path::new("new"), Path::new("name"));
+    let left = |path: &Path, keeps: &mut dyn FnMut() -> bool| {
+        let left = MemoryStorage::new();
+        storage.after_power_loss(&left, Path::new(""), keeps).unwrap();
+        left.contents(path).ok()
+    };
+    let file = storage.open(new, OpenMode::CreateNew).unwrap();
+    file.write_all_at(b"abc", 0).unwrap();
+    assert_eq!(left(new, &mut || true), None, "its name is not durable");
+    storage.sync_directory(Path::new("")).unwrap();
+    assert_eq!(left(new, &mut || false).unwrap(), b"");
+    file.sync_data().unwrap();
+    file.write_all_at(b"d", 3).unwrap();
+    file.write_all_at(b"X", 0).unwrap();
+    storage.rename_no_clobber(new, name).unwrap();
+    assert_eq!(left(new, &mut || false).unwrap(), b"abc");
+    storage.sync_directory(Path::new("")).unwrap();
+    assert_eq!(left(name, &mut || true).unwrap(), b"Xbcd");
+    let mut first = true;
+    let later_only = left(name, &mut || !std::mem::take(&mut first)).unwrap();
+    assert_eq!(later_only, b"Xbc", "the later change without the earlier one");
+    storage.cut_power_after(1);
+    file.write_all_at(b"Y", 0).unwrap();
+    assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::EIO));
+    assert_eq!(left(name, &mut || false).unwrap(), b"abc");
 }

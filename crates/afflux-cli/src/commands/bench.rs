@@ -1,6 +1,7 @@
 //! `afflux bench`: benchmarks, each under the same timing rule.
 
 mod sampling;
+mod storage;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ pub struct Bench {
 #[derive(Debug, Subcommand)]
 enum Benchmark {
     Sampling(sampling::Sampling),
+    Storage(storage::Storage),
 }
 
 impl Bench {
@@ -23,6 +25,7 @@ impl Bench {
     pub fn run(&self) -> Result<(), Failure> {
         match &self.benchmark {
             Benchmark::Sampling(sampling) => sampling.run(),
+            Benchmark::Storage(storage) => storage.run(),
         }
     }
 }

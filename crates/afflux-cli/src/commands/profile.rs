@@ -57,6 +57,9 @@ pub struct Profile {
     /// and after so many more it is killed.
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds, requires = "timeout")]
     grace: f64,
+    /// Switch the kernel's delay accounting on while the job runs, so that waits for devices are exact (root).
+    #[arg(long)]
+    delay_accounting: bool,
     /// Wait until every process that the job started has ended, not only the first.
     #[arg(long)]
     follow: bool,
@@ -105,6 +108,7 @@ impl Profile {
             interval_seconds: self.interval,
             timeout_seconds: self.timeout,
             grace_seconds: self.grace,
+            delay_accounting: self.delay_accounting,
             follow: self.follow,
             output: self.job_output.clone().map(|path| (path, 0)).or_else(standard_output_file),
             ..Options::new(command)

@@ -73,6 +73,8 @@ impl HeldBlocks {
     }
 }
 
+/// From this rank on blocks are object headers.
+pub(crate) const HEADER_RANK: u8 = 4;
 /// The rank of blocks that make rows visible.
 pub(crate) const EXTENT_RANK: u8 = 5;
 
@@ -93,7 +95,7 @@ pub(crate) fn release_order(block: &[u8]) -> u8 {
         Some(b"EASB") => 2,
         Some(b"EAIB" | b"EAHD") => 3,
         Some(b"OCHK" | b"OHDR") if has_extent(block) => EXTENT_RANK,
-        Some(b"OCHK" | b"OHDR") => 4,
+        Some(b"OCHK" | b"OHDR") => HEADER_RANK,
         _ => 0,
     }
 }

@@ -5,7 +5,7 @@ use super::counters::put;
 use super::left_over::LeftOver;
 use super::seal::SealSlot;
 use super::space::Space;
-use super::{ContainerCounters, ContainerWriter, CreateError, Existing, Growing, Hdf, SetState};
+use super::{ContainerCounters, ContainerWriter, CreateError, Durability, Existing, Growing, Hdf, SetState};
 use crate::blueprint::{
     BOOKKEEPING, COLUMN_CHECKSUM, Group, SEAL, Value, bookkeeping_group, global_attributes, set_group,
 };
@@ -23,6 +23,7 @@ use hdf5_metno_sys::{h5d, h5f, h5p};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The new file, before it is anywhere but in memory.
 struct Built {
@@ -84,12 +85,24 @@ fn refuse_if_written(storage: &dyn Storage, path: &Path) -> Result<(), CreateErr
     }
 }
 
-/// The name under which a file is built.
-fn temporary_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".afflux-new");
-    name.into()
+/// The name under which a file is built: with a suffix, and where that would be too long, with a hash for the end of the name.
+pub(super) fn temporary_path(path: &Path) -> PathBuf {
+    /// What file systems take.
+    const NAME_BYTES_MAX: usize = 255;
+    const HASH_DIGITS: usize = 16;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    if name.len() + TEMPORARY_SUFFIX.len() > NAME_BYTES_MAX {
+        let hash = xxh3_64(name.as_encoded_bytes());
+        let text = name.to_string_lossy();
+        let kept = text.floor_char_boundary(NAME_BYTES_MAX - TEMPORARY_SUFFIX.len() - HASH_DIGITS - 1);
+        name = format!("{}-{hash:016x}", &text[..kept]).into();
+    }
+    name.push(TEMPORARY_SUFFIX);
+    path.with_file_name(name)
 }
+
+/// What a file's name ends with until the file is whole.
+const TEMPORARY_SUFFIX: &str = ".afflux-new";
 
 /// Opens the temporary file; one that a killed writer left (nobody holds its lock) is removed first.
 fn open_temporary(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn StorageFile>, CreateError> {
@@ -156,6 +169,7 @@ fn publish(
         space,
         seal,
         seal_offset,
+        durability: Durability::default(),
         created_end: end,
         left_over: LeftOver::default(),
         visible_after: None,

@@ -28,6 +28,8 @@ pub struct ContainerCounters {
     pub seals: WriteCount,
     /// Changes of the file's length.
     pub length_changes: u64,
+    /// Waits for the medium.
+    pub syncs: u64,
 }
 
 impl ContainerCounters {

@@ -28,7 +28,7 @@ use super::counters::put;
 use super::left_over::{LeftOver, Owner};
 use super::seal::{SealSlot, read_slots};
 use super::space::Space;
-use super::{ContainerCounters, ContainerWriter, Hdf, ResumeError, SetState};
+use super::{ContainerCounters, ContainerWriter, Durability, Hdf, ResumeError, SetState};
 use crate::blueprint::{Group, set_group};
 use crate::driver::SharedState;
 use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected, stored_end};
@@ -264,6 +264,8 @@ impl Place<'_> {
         }
         let mut visible_after = None;
         if let Some((bytes, offset)) = space.superblock_due(end) {
+            // After a power failure too, the length must not be behind.
+            self.file.sync_data().map_err(|error| self.io("make durable the length of", error))?;
             std::thread::sleep(LENGTH_LEADS);
             put(file, &mut counters.superblock, &bytes, offset)
                 .map_err(|error| self.io("write the superblock of", error))?;
@@ -291,6 +293,7 @@ impl Place<'_> {
             space,
             seal,
             seal_offset,
+            durability: Durability::default(),
             created_end,
             left_over,
             visible_after,

@@ -18,7 +18,7 @@ fn flush_ahead(engine: &mut Engine, mut writer: ContainerWriter, rows: &[u64]) -
     let new = writer.advance(rows).unwrap();
     engine.note(new);
     let geometry: Vec<SetGeometry> = (0..rows.len()).map(|set| writer.geometry(set).clone()).collect();
-    let columns = engine.write(file.as_ref(), &geometry, rows);
+    let columns = engine.write(file.as_ref(), &geometry, rows).unwrap();
     let watermark = rows.iter().max().and_then(|rows| rows.checked_sub(1));
     let seal = Seal { watermark, rows: rows.to_vec(), columns };
     let helper = std::thread::spawn(move || writer.seal(&seal).map(|()| writer));

@@ -76,6 +76,41 @@ fn a_rename_that_fails_leaves_nothing() {
 }
 
 #[test]
+fn a_replaced_file_is_kept_until_the_new_one_is_whole() {
+    for operation in [Operation::Open, Operation::Write, Operation::SetLen, Operation::Rename] {
+        for nth in 1.. {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("run.nc");
+            std::fs::write(&path, b"what was there").unwrap();
+            let storage = FaultyStorage::new(Arc::new(PosixStorage));
+            storage.inject(Fault::disk_full(operation, nth, Lasting::ForGood));
+            let made = ContainerWriter::create(Arc::new(storage.clone()), &path, &two_sets(), Existing::Replace);
+            match made {
+                Ok(_) => break,
+                Err(error) => {
+                    assert!(error.to_string().contains("run.nc"), "{error}");
+                    assert_eq!(std::fs::read(&path).unwrap(), b"what was there", "{operation:?} {nth}");
+                    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "{operation:?} {nth}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_any_length_that_the_file_system_takes_are_created() {
+    let directory = tempfile::tempdir().unwrap();
+    for bytes in [243, 244, 245, 254, 255] {
+        let path = directory.path().join(format!("{}\u{e9}.nc", "n".repeat(bytes - 5)));
+        let mut writer = ContainerWriter::create(Arc::new(PosixStorage), &path, &two_sets(), Existing::Refuse).unwrap();
+        Engine::new(two_sets()).flush(&mut writer, &[3, 3]);
+        writer.close().unwrap();
+        check_plainly(&path, &two_sets(), &[3, 3]).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 5);
+}
+
+#[test]
 fn short_and_interrupted_transfers_change_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<Vec<u8>> = [None, Some(Roughness { transfer_bytes_max: 13, interrupt_every: 3 })]

@@ -5,6 +5,7 @@ mod advance;
 mod canary;
 mod crash;
 mod faults;
+mod power_loss;
 mod recording;
 mod resume;
 mod resume_crash;

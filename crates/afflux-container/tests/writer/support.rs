@@ -7,6 +7,7 @@ use afflux_container::{
 };
 use afflux_storage::{StorageFile, StorageFileExt};
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 
 /// Rows in a column: small, so that a few rows make several columns.
@@ -124,7 +125,12 @@ impl Engine {
     }
 
     /// Writes rows up to `rows` of each set, each unfinished column from its start, and returns the checksums.
-    pub fn write(&mut self, file: &dyn StorageFile, geometry: &[SetGeometry], rows: &[u64]) -> Vec<ColumnChecksum> {
+    pub fn write(
+        &mut self,
+        file: &dyn StorageFile,
+        geometry: &[SetGeometry],
+        rows: &[u64],
+    ) -> io::Result<Vec<ColumnChecksum>> {
         let mut checksums = Vec::new();
         for (set, &rows_end) in rows.iter().enumerate() {
             let geometry = &geometry[set];
@@ -159,7 +165,7 @@ impl Engine {
                             let run = position % per_chunk * components + component;
                             let chunk = usize::try_from(position / per_chunk).unwrap();
                             let offset = chunks[chunk] + run * steps * element.bytes() as u64;
-                            file.write_all_at(&bytes, offset).unwrap();
+                            file.write_all_at(&bytes, offset)?;
                         }
                     }
                 }
@@ -167,7 +173,7 @@ impl Engine {
             }
         }
         self.rows = rows.to_vec();
-        checksums
+        Ok(checksums)
     }
 
     /// One flush: grow, write, seal up to `rows` of each set.
@@ -188,7 +194,11 @@ impl Engine {
         let new = writer.grow(&requests)?;
         self.note(new);
         let geometry: Vec<SetGeometry> = (0..rows.len()).map(|set| writer.geometry(set).clone()).collect();
-        let columns = self.write(file, &geometry, rows);
+        let columns = self.write(file, &geometry, rows).map_err(|source| WriteError::Io {
+            doing: "write samples to",
+            path: "the file".into(),
+            source,
+        })?;
         let watermark = rows.iter().max().and_then(|rows| rows.checked_sub(1));
         writer.seal(&Seal { watermark, rows: rows.to_vec(), columns })
     }

@@ -19,6 +19,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use std::fs;
 use std::io;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -48,6 +49,10 @@ pub(super) struct Job<'a> {
     pub status: Option<WaitStatus>,
     pub notes: Vec<String>,
     pub host: Host,
+    /// Whether the kernel counts the job's waits for devices.
+    pub has_delay_accounting: bool,
+    /// Switches it off again if it was us who switched it on.
+    _accounting: Option<Accounting>,
 }
 
 /// The largest of what samples showed.
@@ -140,6 +145,12 @@ impl<'a> Job<'a> {
         let host = Host::current();
         let tree = Tree::new(Pid::this().as_raw(), page_bytes());
 
+        let accounting = options.delay_accounting.then(Accounting::switch_on).flatten();
+        let has_delay_accounting = Accounting::is_on();
+        if options.delay_accounting && !has_delay_accounting {
+            notes.push("delay accounting could not be switched on".to_owned());
+        }
+
         let started = Instant::now();
         let (child, group) = spawn(&mut || signals.as_before(|| command.spawn()), group, &mut notes);
         let child = child.map_err(|source| ProfileError::Start { program: program.clone(), source })?;
@@ -176,6 +187,8 @@ impl<'a> Job<'a> {
             status: None,
             notes,
             host,
+            has_delay_accounting,
+            _accounting: accounting,
         })
     }
 
@@ -289,6 +302,8 @@ impl<'a> Job<'a> {
         let reaped = Reaped::read().unwrap_or(self.reaped_before).since(self.reaped_before);
         let moment = self.tree.sample();
         self.exits.settle(&mut self.tree);
+        // Reading the totals ends a period over which they are averaged: the shorter, the nearer they are to the truth.
+        let _ = self.group.as_ref().map(Group::read);
         if moment.any_waiting && !moment.any_running {
             self.device_sampled_seconds += since_last.as_secs_f64();
         }
@@ -337,6 +352,29 @@ impl<'a> Job<'a> {
             return kills;
         }
         cgroup::out_of_memory_kills().0.saturating_sub(self.out_of_memory_before)
+    }
+}
+
+/// The kernel's delay accounting, switched on for the time of a job. It holds for processes started from then on.
+#[derive(Debug)]
+pub(super) struct Accounting;
+
+impl Accounting {
+    const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
+
+    fn is_on() -> bool {
+        fs::read_to_string(Self::SWITCH).is_ok_and(|text| text.trim() == "1")
+    }
+
+    /// `None` where it was on already or may not be switched.
+    fn switch_on() -> Option<Self> {
+        (!Self::is_on() && fs::write(Self::SWITCH, "1").is_ok()).then_some(Self)
+    }
+}
+
+impl Drop for Accounting {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::SWITCH, "0");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The kernel counts bytes by process, not by file. What a thread's counters grew by between two samples is divided among the
 //! mounts of the files that the process had open, in proportion to how far their positions moved. Where no position moved (calls that
-//! name an offset, a file rewound to where it was) and all files it has open lie on one mount, it is that one; else nobody can say. Only
+//! name an offset, a file rewound to where it was) and all that it has open for them lies on one mount, it is that one; else nobody can say. Only
 //! fdinfo and mountinfo are read: no call here reaches a file system, which may hang.
 
 use std::collections::HashMap;
@@ -118,9 +118,10 @@ impl Placed {
             moved.into_iter().for_each(|(mount, distance)| put(Some(mount), distance / total));
             return;
         }
-        let mut listed = moved.into_keys().filter(|&mount| holds_files(mount));
-        match (listed.next(), listed.next()) {
-            (Some(only), None) => put(Some(only), 1.0),
+        // A pipe, a terminal or /dev/null may have taken it all as well.
+        let mut candidates = moved.into_keys();
+        match (candidates.next(), candidates.next()) {
+            (Some(only), None) if holds_files(only) => put(Some(only), 1.0),
             _ => put(None, 1.0),
         }
     }
@@ -156,7 +157,9 @@ mod tests {
 
     #[test]
     fn where_nothing_moved_a_single_mount_is_believed() {
-        assert_eq!(place(&[], &[(1, 0, true, true), (1, 0, true, true), (200, 0, true, true)]), [(Some(1), 100.0)]);
+        assert_eq!(place(&[], &[(1, 0, true, true), (1, 0, true, true), (200, 0, false, true)]), [(Some(1), 100.0)]);
+        assert_eq!(place(&[], &[(1, 0, true, true), (200, 0, true, true)]), [(None, 100.0)]);
+        assert_eq!(place(&[], &[(200, 0, true, true)]), [(None, 100.0)]);
         assert_eq!(place(&[], &[(1, 0, true, true), (2, 0, true, true)]), [(None, 100.0)]);
         assert_eq!(place(&[], &[]), [(None, 100.0)]);
     }

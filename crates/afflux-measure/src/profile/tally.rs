@@ -52,13 +52,16 @@ pub(super) fn profile(job: &Job<'_>) -> Profile {
     let group = job.group.as_ref().map(super::cgroup::Group::read);
     let waits = waits(job);
     let evidence = Evidence {
+        elapsed_seconds,
+        cpu_seconds,
         group,
         run_queue_thread_seconds: waits.run_queue_seconds,
         device_thread_seconds: waits.device_seconds,
         device_sampled_seconds: job.device_sampled_seconds,
+        samples: job.samples,
         has_exit_records: job.exits.are_complete(),
     };
-    let idle = idle::split(idle_seconds, &evidence);
+    let idle = idle::split(&evidence);
     let (file_systems, file_systems_source) = job.places.used(job.tree.placed(), totals.io);
     let group_cpu_seconds = group.map(|group| group.cpu_seconds);
     let processes = Processes {
@@ -104,7 +107,6 @@ pub(super) fn profile(job: &Job<'_>) -> Profile {
 /// Waits summed over threads: exact for the dead where there are exit records.
 fn waits(job: &Job<'_>) -> ThreadWaits {
     let living = job.tree.living_waits();
-    let accounting = fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|text| text.trim() == "1");
     let device = |ticks: u64| ticks as f64 / ticks_per_second();
     let (run_queue_seconds, device_seconds, source) = if job.exits.are_complete() {
         let nanoseconds = |count: u64| count as f64 * 1e-9;
@@ -121,7 +123,11 @@ fn waits(job: &Job<'_>) -> ThreadWaits {
             "/proc/PID/task/TID/{schedstat,stat}, each thread as last sampled",
         )
     };
-    ThreadWaits { run_queue_seconds, device_seconds: accounting.then_some(device_seconds), source: source.to_owned() }
+    ThreadWaits {
+        run_queue_seconds,
+        device_seconds: job.has_delay_accounting.then_some(device_seconds),
+        source: source.to_owned(),
+    }
 }
 
 fn notes(job: &Job<'_>, idle: &Idle, cpu_beyond_elapsed_seconds: f64, unseen_cpu_seconds: Option<f64>) -> Vec<String> {
