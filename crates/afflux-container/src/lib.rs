@@ -14,6 +14,7 @@ mod image;
 mod names;
 mod plain;
 mod reader;
+mod repair;
 mod serial;
 mod spec;
 mod writer;
@@ -26,6 +27,7 @@ pub use reader::{
     Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
     Verification, VerifyProgress, slot_checksum,
 };
+pub use repair::{RepairError, RepairReport, repair};
 pub use serial::{SerialError, SerialWindow, SerialWriter};
 pub use spec::{ElementType, FileSpec, PointTable, SetSpec, VariableSpec};
 pub use writer::{

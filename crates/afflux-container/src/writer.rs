@@ -44,12 +44,14 @@ mod space;
 
 #[cfg(test)]
 pub(crate) use build::image_by_hdf5;
+pub(crate) use build::temporary_path;
 pub use check::{DamagedColumn, ResumeCheck};
 pub use counters::{ContainerCounters, WriteCount};
 pub use durability::Durability;
 pub use error::{CreateError, ResumeError, WriteError};
 pub use grow::NewColumn;
 pub use resume::{Resumed, ResumedSet};
+pub(crate) use seal::SealSlot;
 pub use seal::{ColumnChecksum, Seal};
 
 use crate::driver::{EXTENT_RANK, HEADER_RANK, HeldBlock, SharedState, release_order};
@@ -63,7 +65,6 @@ use counters::put;
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::h5f;
 use left_over::LeftOver;
-use seal::SealSlot;
 use space::Space;
 use std::io;
 use std::path::{Path, PathBuf};

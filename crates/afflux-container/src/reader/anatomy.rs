@@ -41,6 +41,18 @@ impl SeriesFile {
         rows.min_by_key(|&(_, rows)| rows)
     }
 
+    /// Path, object header and sealed rows of every growing dataset.
+    pub(crate) fn growing(&self) -> Result<Vec<(String, u64, u64)>, ReadError> {
+        let headers = self.anatomy()?.headers;
+        let sets = self.open_sets.iter().zip(&self.sets).zip(headers);
+        let growing = sets.flat_map(|((open, info), headers)| {
+            let datasets = open.variables.iter().chain([&open.step, &open.time]);
+            let labels = datasets.map(|dataset| dataset.label.clone());
+            labels.zip(headers).map(|(label, header)| (label, header, info.rows_sealed)).collect::<Vec<_>>()
+        });
+        Ok(growing.collect())
+    }
+
     /// # Errors
     /// [`ReadError::Damaged`].
     pub(crate) fn anatomy(&self) -> Result<Anatomy, ReadError> {

@@ -6,6 +6,7 @@
 
 use super::{ReadError, heap};
 use crate::ElementType;
+use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected};
 use crate::driver::{DriverName, SharedState, access_list};
 use crate::format::FormatError;
 use crate::hdf::{HdfError, check};
@@ -85,7 +86,15 @@ impl RawFile {
             return Err(ReadError::NotHdf5 { path: path.into(), found });
         }
         let bytes = file.len().map_err(open_error)?;
-        let state = SharedState::over(Arc::clone(&file), bytes);
+        // Flags that another program set, or an end that the file does not have, hinder nobody who has the file to himself.
+        let mut superblock: Superblock = [0; SUPERBLOCK_BYTES];
+        let read = file.read_full_at(&mut superblock, 0).map_err(open_error)?;
+        let state = if read == SUPERBLOCK_BYTES && is_expected(&superblock) {
+            amend(&mut superblock, bytes);
+            SharedState::resumed(Arc::clone(&file), &superblock, bytes)
+        } else {
+            SharedState::over(Arc::clone(&file), bytes)
+        };
         let opened = sync(|| open_with(&state));
         let root = opened.map_err(|error| match state.take_read_fault() {
             Some(fault) => open_error(fault),

@@ -86,7 +86,7 @@ fn refuse_if_written(storage: &dyn Storage, path: &Path) -> Result<(), CreateErr
 }
 
 /// The name under which a file is built: with a suffix, and where that would be too long, with a hash for the end of the name.
-pub(super) fn temporary_path(path: &Path) -> PathBuf {
+pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     /// What file systems take.
     const NAME_BYTES_MAX: usize = 255;
     const HASH_DIGITS: usize = 16;

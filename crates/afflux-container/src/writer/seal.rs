@@ -34,7 +34,7 @@ pub struct Seal {
 
 /// The content of a slot of `afflux/seal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SealSlot {
+pub(crate) struct SealSlot {
     pub sequence: u64,
     pub step_end: u64,
     pub epoch: u64,
@@ -46,12 +46,12 @@ pub(super) struct SealSlot {
 
 impl SealSlot {
     /// Offset of the slot within the dataset.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         (self.sequence % 2) * SLOT_BYTES
     }
 
     /// The eight words, little-endian.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let flags = if self.closed { FLAG_CLOSED } else { 0 };
         let mut words =
             [self.sequence, self.step_end, self.epoch, self.end_of_allocation, flags, self.rewrite_end, 0, 0];

@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod power_loss;
 mod recording;
+mod repair;
 mod resume;
 mod resume_crash;
 mod round_trip;
