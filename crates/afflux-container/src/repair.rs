@@ -196,6 +196,7 @@ impl Patient<'_> {
                 epoch: state.epoch,
                 end_of_allocation: end,
                 closed: true,
+                rewrite_end: state.rewriting_from.map_or(0, |step| step + 1),
             };
             let offset = seal_offset + slot.offset();
             self.file.write_all_at(&slot.encode(), offset).map_err(self.io("write the seal of"))?;
