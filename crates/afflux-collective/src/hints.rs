@@ -5,8 +5,13 @@
 
 use std::num::NonZeroU64;
 
+use afflux_plan::PartitionMethod;
+
 /// ROMIO's default for `cb_buffer_size`.
 const COLLECTIVE_BUFFER_BYTES_DEFAULT: NonZeroU64 = NonZeroU64::new(16 << 20).expect("not zero");
+
+/// One buffer being filled, one being written, and room for ranks that are ahead or behind.
+const BUFFER_COUNT_DEFAULT: NonZeroU64 = NonZeroU64::new(4).expect("not zero");
 
 /// Whether something is done always, never, or when it pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -26,8 +31,13 @@ pub enum Toggle {
 pub struct Hints {
     /// `cb_nodes`: how many ranks aggregate; by default one a node, on a single node up to four.
     pub aggregator_count: Option<usize>,
-    /// `cb_buffer_size`: how much of the file an aggregator takes in a round. It holds at most twice this at a time.
+    /// `cb_buffer_size`: the bytes of an aggregator's collective buffers together, on several nodes with as much again for
+    /// messages of a round.
     pub collective_buffer_bytes: NonZeroU64,
+    /// `afflux_cb_depth`: in how many buffers these are cut, so that one is filled while another is written.
+    pub buffer_count: NonZeroU64,
+    /// `afflux_partition`: how file domains are cut.
+    pub partition: PartitionMethod,
     /// `romio_cb_write`: whether [`Path::Auto`](crate::Path::Auto) writes in two phases.
     pub collective_write: Toggle,
     /// `romio_cb_read`: the same for reads.
@@ -41,6 +51,8 @@ impl Default for Hints {
         Self {
             aggregator_count: None,
             collective_buffer_bytes: COLLECTIVE_BUFFER_BYTES_DEFAULT,
+            buffer_count: BUFFER_COUNT_DEFAULT,
+            partition: PartitionMethod::Automatic,
             collective_write: Toggle::Automatic,
             collective_read: Toggle::Automatic,
             striping_unit_bytes: None,
@@ -67,7 +79,15 @@ pub enum HintError {
     },
 }
 
-const NAMES: [&str; 5] = ["cb_nodes", "cb_buffer_size", "romio_cb_write", "romio_cb_read", "striping_unit"];
+const NAMES: [&str; 7] = [
+    "cb_nodes",
+    "cb_buffer_size",
+    "afflux_cb_depth",
+    "afflux_partition",
+    "romio_cb_write",
+    "romio_cb_read",
+    "striping_unit",
+];
 
 /// A hint as it was asked for and as it took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +126,15 @@ impl Hints {
             "cb_buffer_size" => {
                 self.collective_buffer_bytes = number("cb_buffer_size", "a number of bytes from 1", value)?
             }
+            "afflux_cb_depth" => self.buffer_count = number("afflux_cb_depth", "a number of buffers from 1", value)?,
+            "afflux_partition" => {
+                let found = PartitionMethod::ALL.into_iter().find(|method| method.name() == value.trim());
+                self.partition = found.ok_or_else(|| HintError::Value {
+                    name: "afflux_partition",
+                    expected: "automatic, even, aligned, static-cyclic or group-cyclic",
+                    found: value.to_owned(),
+                })?;
+            }
             "striping_unit" => {
                 self.striping_unit_bytes = Some(number("striping_unit", "a number of bytes from 1", value)?)
             }
@@ -141,6 +170,16 @@ impl Hints {
                 asked: asked(self.collective_buffer_bytes != defaults.collective_buffer_bytes, buffer.clone()),
                 effective: buffer,
             },
+            HintReport {
+                name: "afflux_cb_depth",
+                asked: asked(self.buffer_count != defaults.buffer_count, self.buffer_count.to_string()),
+                effective: self.buffer_count.to_string(),
+            },
+            HintReport {
+                name: "afflux_partition",
+                asked: asked(self.partition != PartitionMethod::Automatic, self.partition.to_string()),
+                effective: self.partition.to_string(),
+            },
             toggled("romio_cb_write", self.collective_write),
             toggled("romio_cb_read", self.collective_read),
             HintReport {
@@ -175,8 +214,8 @@ mod tests {
         let report = hints.unwrap().report(3);
         assert_eq!((report[0].asked.as_deref(), report[0].effective.as_str()), (Some("99"), "3"));
         assert_eq!((report[1].asked.as_deref(), report[1].effective.as_str()), (Some("4096"), "4096"));
-        assert_eq!((report[2].asked.as_deref(), report[2].effective.as_str()), (Some("disable"), "disable"));
-        assert_eq!((report[3].asked.as_deref(), report[3].effective.as_str()), (None, "automatic"));
+        assert_eq!((report[4].asked.as_deref(), report[4].effective.as_str()), (Some("disable"), "disable"));
+        assert_eq!((report[5].asked.as_deref(), report[5].effective.as_str()), (None, "automatic"));
     }
 
     #[test]

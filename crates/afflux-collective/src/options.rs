@@ -74,23 +74,42 @@ pub struct Work {
     pub file_calls: u64,
     /// Bytes moved to or from the file.
     pub file_bytes: u64,
+    /// Bytes copied between the caller's memory, collective buffers and messages. Divided by the payload of all ranks: how many
+    /// copies a byte makes, that of the system call aside.
+    pub copied_bytes: u64,
     /// Data messages sent to other ranks.
     pub messages: u64,
     /// Bytes in them.
     pub message_bytes: u64,
     /// Bytes of requests sent to other ranks.
     pub description_bytes: u64,
-    /// Steps of this rank's merging of requests, as an aggregator: pieces looked at one by one, and entries of regular
-    /// patterns, however many pieces those have.
+    /// Steps of this rank's merging of requests: pieces looked at one by one, and entries of regular patterns, however many
+    /// pieces those have.
     pub merge_steps: u64,
     /// Rounds of the exchange.
     pub rounds: u64,
-    /// Largest size of this rank's collective buffers, in bytes; at most twice `cb_buffer_size`.
+    /// Bytes of collective buffers that this rank answers for as an aggregator; at most `cb_buffer_size`.
     pub buffer_bytes_peak: u64,
-    /// Nanoseconds in planning and in messages, waiting included.
+    /// Largest size of the messages of one round that reach this rank, in bytes. An aggregator's are at most a window, so that with
+    /// the above it stays below twice `cb_buffer_size`.
+    pub message_buffer_bytes_peak: u64,
+    /// Nanoseconds in planning and in messages, waiting for those included.
     pub exchange_nanoseconds: u64,
-    /// Nanoseconds in the file.
+    /// Nanoseconds in copying between the caller's memory and collective buffers of this node.
+    pub copy_nanoseconds: u64,
+    /// Nanoseconds of waiting for a collective buffer of this node.
+    pub wait_nanoseconds: u64,
+    /// Nanoseconds in the file, those of a helper thread included.
     pub file_nanoseconds: u64,
+}
+
+impl Work {
+    /// Adds what a helper thread did for this rank.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.file_calls += other.file_calls;
+        self.file_bytes += other.file_bytes;
+        self.file_nanoseconds += other.file_nanoseconds;
+    }
 }
 
 /// What a collective access did, seen from one rank.

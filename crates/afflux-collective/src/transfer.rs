@@ -9,7 +9,7 @@ use afflux_storage::{StorageFile, StorageFileExt};
 
 use crate::Work;
 use crate::error::{IoOperation, LocalFailure};
-use crate::memory::{Payload, in_memory};
+use crate::memory::{Source, Target};
 
 /// Slices gathered into one call: Linux takes no more.
 const SLICES_PER_CALL_MAX: usize = 1024;
@@ -106,7 +106,7 @@ pub(crate) fn read(
 pub(crate) fn write_own(
     file: &dyn StorageFile,
     extents: &Extents,
-    payload: &Payload<'_>,
+    source: &Source<'_>,
     work: &mut Work,
 ) -> Result<(), LocalFailure> {
     let begin = Instant::now();
@@ -114,7 +114,7 @@ pub(crate) fn write_own(
     let mut done = 0;
     let mut all = || {
         for (mut offset, length) in extents.pieces() {
-            for part in payload.parts(ByteRange::new(done, done + length)) {
+            for part in source.parts(ByteRange::new(done, done + length)) {
                 writer.push(offset, part, work)?;
                 offset += part.len() as u64;
             }
@@ -131,29 +131,26 @@ pub(crate) fn write_own(
 pub(crate) fn read_own(
     file: &dyn StorageFile,
     extents: &Extents,
-    buffers: &mut [&mut [u8]],
+    target: &mut Target<'_, '_>,
     work: &mut Work,
 ) -> Result<(), LocalFailure> {
     let begin = Instant::now();
-    let mut targets = buffers.iter_mut().map(|buffer| &mut **buffer).filter(|buffer| !buffer.is_empty());
-    let mut target: &mut [u8] = &mut [];
-    let mut all = || {
-        for (mut offset, mut length) in extents.pieces() {
-            while length > 0 {
-                if target.is_empty() {
-                    target = targets.next().expect("buffers hold the payload: checked on entry");
+    let mut done = 0;
+    let mut result = Ok(());
+    for (mut offset, length) in extents.pieces() {
+        target.stretches(ByteRange::new(done, done + length), |stretch| {
+            for piece in stretch.span.chunks_mut(stretch.stride) {
+                if result.is_ok() {
+                    result = read(file, offset, &mut piece[..stretch.length], work);
                 }
-                let take = in_memory(length.min(target.len() as u64));
-                let (part, rest) = std::mem::take(&mut target).split_at_mut(take);
-                read(file, offset, part, work)?;
-                target = rest;
-                offset += take as u64;
-                length -= take as u64;
+                offset += stretch.length as u64;
             }
+        });
+        done += length;
+        if result.is_err() {
+            break;
         }
-        Ok(())
-    };
-    let result = all();
+    }
     work.file_nanoseconds += nanoseconds(begin);
     result
 }

@@ -1,8 +1,15 @@
 //! The trait that every layer above speaks to, and the small types that travel through it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use crate::{CommError, NodeMemory};
+use crate::stall::StallWatch;
+use crate::{CommError, Gate, NodeMemory};
+
+/// How long a rank sleeps at a gate before it looks around for the first time: long for a rank that works, short for a person.
+const GATE_NAP: Duration = Duration::from_millis(1);
+/// The longest sleep between two such looks: their cost vanishes in it.
+const GATE_NAP_MAX: Duration = Duration::from_millis(16);
 
 /// How one element of a reduction combines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,6 +213,56 @@ pub trait Communicator {
     /// of its own, will not make the calls that the others wait for. They get [`CommError::PeerFailed`] with `cause`.
     /// Of several failures the first stands.
     fn fail(&self, cause: &str);
+
+    /// Not collective: lets messages under way advance, and fails where a rank has gone, or failed, without which no
+    /// collective call can end. For loops that wait for something other than a message.
+    ///
+    /// # Errors
+    /// [`CommError::PeerLeft`], [`CommError::PeerFailed`], [`CommError::Transport`].
+    fn look_around(&self, call: &'static str) -> Result<(), CommError> {
+        let _ = call;
+        Ok(())
+    }
+
+    /// Turns of a spin loop that pay before a rank that waits for another goes to sleep: none where ranks share cores.
+    fn spin_turns(&self) -> u32 {
+        0
+    }
+
+    /// Not collective: returns when `awake` is true of the value of `gate`, in memory that another rank of the node changes.
+    /// Sleeps; looks around now and then; warns, in the name of `call`, of a wait that lasts too long for `whom`.
+    ///
+    /// # Errors
+    /// Those of [`Self::look_around`].
+    fn wait_at(
+        &self,
+        gate: &Gate,
+        call: &'static str,
+        whom: &str,
+        awake: &dyn Fn(u32) -> bool,
+    ) -> Result<(), CommError> {
+        for _ in 0..self.spin_turns() {
+            if awake(gate.value()) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let mut nap = GATE_NAP;
+        let mut watch = None;
+        while !awake(gate.value()) {
+            let watch = watch.get_or_insert_with(StallWatch::start);
+            gate.sleep_unless(nap, awake);
+            if awake(gate.value()) {
+                break;
+            }
+            self.look_around(call)?;
+            nap = (2 * nap).min(GATE_NAP_MAX);
+            if watch.is_due() {
+                watch.report(self.rank(), call, whom);
+            }
+        }
+        Ok(())
+    }
 
     /// Which ranks share a node; worked out once, when the communicator is made.
     fn nodes(&self) -> &NodeMap;

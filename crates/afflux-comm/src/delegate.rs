@@ -60,6 +60,12 @@ macro_rules! delegate {
             fn fail(&self, cause: &str) {
                 (**self).fail(cause);
             }
+            fn look_around(&self, call: &'static str) -> Result<(), CommError> {
+                (**self).look_around(call)
+            }
+            fn spin_turns(&self) -> u32 {
+                (**self).spin_turns()
+            }
             fn nodes(&self) -> &NodeMap {
                 (**self).nodes()
             }

@@ -223,6 +223,14 @@ impl<C: Communicator, I: Interceptor> Communicator for InterceptedCommunicator<C
         self.inner.fail(cause);
     }
 
+    fn look_around(&self, call: &'static str) -> Result<(), CommError> {
+        self.inner.look_around(call)
+    }
+
+    fn spin_turns(&self) -> u32 {
+        self.inner.spin_turns()
+    }
+
     fn nodes(&self) -> &NodeMap {
         self.inner.nodes()
     }

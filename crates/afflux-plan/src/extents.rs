@@ -77,6 +77,24 @@ impl Run {
         parts
     }
 
+    /// The bytes `[from, to)` of its payload, as at most three runs: the rest of a piece, whole pieces, the front of one.
+    fn parts_of(&self, from: u64, to: u64) -> [Option<Self>; 3] {
+        let (first, head) = (from / self.length, from % self.length);
+        let (last, tail) = (to / self.length, to % self.length);
+        if first == last {
+            return [Some(Self::contiguous(self.piece(first) + head, tail - head)), None, None];
+        }
+        let rest = (head > 0).then(|| Self::contiguous(self.piece(first) + head, self.length - head));
+        let whole = first + u64::from(head > 0);
+        let middle = (whole < last).then(|| {
+            let count = last - whole;
+            let stride = if count == 1 { self.length } else { self.stride };
+            Self { offset: self.piece(whole), length: self.length, stride, count }
+        });
+        let front = (tail > 0).then(|| Self::contiguous(self.piece(last), tail));
+        [rest, middle, front]
+    }
+
     /// The numbers of the pieces that have a byte in `range`, half-open.
     fn pieces_in(&self, range: ByteRange) -> (u64, u64) {
         let from = match range.start.checked_sub(self.offset) {
@@ -255,6 +273,26 @@ impl<'a> PayloadIndex<'a> {
             for part in run.parts_in(range).into_iter().flatten() {
                 take(payload, part);
                 payload += part.bytes();
+            }
+        }
+    }
+
+    /// Calls `take` for the runs that hold the bytes `payload` of the payload, ascending. Nothing is expanded and nothing
+    /// allocated.
+    ///
+    /// # Panics
+    /// If the payload is shorter.
+    pub fn runs_of(&self, payload: ByteRange, mut take: impl FnMut(Run)) {
+        assert!(payload.end <= self.extents.bytes, "{payload} of a payload of {} bytes", self.extents.bytes);
+        let first = self.before.partition_point(|&before| before <= payload.start).saturating_sub(1);
+        for (run, &before) in self.extents.runs[first..].iter().zip(&self.before[first..]) {
+            if before >= payload.end {
+                break;
+            }
+            let from = payload.start.saturating_sub(before);
+            let to = (payload.end - before).min(run.bytes());
+            if from < to {
+                run.parts_of(from, to).into_iter().flatten().for_each(&mut take);
             }
         }
     }

@@ -27,4 +27,4 @@ pub use domains::{Block, FileDomains, Partition};
 pub use extents::{Extents, PayloadIndex, Run};
 pub use layout::AggregatorLayout;
 pub use range::{AggregatorIndex, ByteRange, Rank};
-pub use sends::{Send, plan_sends};
+pub use sends::{Send, owners_of, plan_sends};

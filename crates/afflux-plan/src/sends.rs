@@ -59,3 +59,20 @@ fn describe(run: Run, domains: &FileDomains, parts: &mut [Extents]) {
         }
     }
 }
+
+/// Calls `take` for each aggregator that may have bytes of `extents`, as [`plan_sends`] finds them; perhaps more than once.
+///
+/// # Panics
+/// If the extents leave the range of the domains.
+pub fn owners_of(extents: &Extents, domains: &FileDomains, mut take: impl FnMut(AggregatorIndex)) {
+    let stripe_bytes = domains.partition().stripe_bytes().map_or(u64::MAX, std::num::NonZeroU64::get);
+    for run in extents.runs() {
+        if run.count > 1 && run.stride > stripe_bytes {
+            for piece in (0..run.count).map(|number| run.offset + number * run.stride) {
+                domains.owners_in(ByteRange::new(piece, piece + run.length)).for_each(&mut take);
+            }
+        } else {
+            domains.owners_in(ByteRange::new(run.offset, run.end())).for_each(&mut take);
+        }
+    }
+}

@@ -107,6 +107,18 @@ proptest! {
     }
 
     #[test]
+    fn the_runs_of_a_payload_range_hold_its_bytes(extents in extents(), a in 0_u64..900, b in 0_u64..900) {
+        let limit = |at: u64| at.min(extents.bytes());
+        let range = ByteRange::new(limit(a.min(b)), limit(a.max(b)));
+        let mut found = Vec::new();
+        PayloadIndex::new(&extents).runs_of(range, |run| {
+            found.extend((0..run.count).flat_map(|k| run.offset + k * run.stride..run.offset + k * run.stride + run.length));
+        });
+        let all = bytes_of(&extents);
+        prop_assert_eq!(&found[..], &all[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]);
+    }
+
+    #[test]
     fn domains_and_windows_partition_the_range(
         start in 0_u64..10_000, bytes in 0_u64..2_000, count in 1_usize..40, partition in partition(), round in 1_u64..700,
     ) {

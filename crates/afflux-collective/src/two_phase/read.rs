@@ -1,155 +1,249 @@
-//! Steps 2 and 3 of a read: read a window's covered stretches, hand each rank its pieces.
+//! Steps 2 and 3 of a read.
 //!
-//! The pieces go out from where they lie in the window buffer, and land in the caller's memory where it is in one piece
-//! there. Several ranks may ask for the same bytes: they are read once.
+//! Each rank goes through the rounds and takes its pieces of each window, as an aggregator also what goes to other nodes. Where
+//! every rank knows all, the first rank that comes to a window reads it, and a rank that would have to wait for one reads the
+//! next; else the aggregators read, on helper threads. Several ranks may want the same bytes: they are read once.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use afflux_plan::{ByteRange, Extents, PayloadIndex, cover};
+use afflux_plan::{AggregatorIndex, PayloadIndex, cover};
 
-use super::{Buffers, Engine, Requests, grown, stretches};
+use super::remote::Peers;
+use super::served::{Direction, Mover, Served};
+use super::write::{StopOnDrop, join};
+use super::{Engine, Own, Requests, wait_for};
 use crate::error::LocalFailure;
-use crate::memory::{in_memory, parts_mut};
-use crate::transfer::{self, nanoseconds};
+use crate::memory::Target;
+use crate::transfer::nanoseconds;
+use crate::windows::Window;
 use crate::{CollectiveError, Work};
 
 /// Holes up to this long are read along: reading 16 KiB more costs about as much as one more call.
 const SIEVE_GAP_BYTES_MAX: u64 = 16 << 10;
 
-/// Collective: reads `extents` into `targets` through the aggregators. The inner result is this rank's own part of the
-/// verdict; when it is an error, on this rank or another, what is in the buffers does not matter.
+/// Collective: reads the bytes of `own` into `target` through the aggregators. The inner result is this rank's own part of the
+/// verdict; when it is an error, on this rank or another, what is in the memory does not matter.
 pub(crate) fn read(
     engine: &Engine<'_>,
-    buffers: &mut Buffers,
-    extents: &Extents,
-    targets: &mut [&mut [u8]],
+    requests: &Requests,
+    own: &Own<'_>,
+    target: &mut Target<'_, '_>,
+    messages: &mut Vec<u8>,
     work: &mut Work,
 ) -> Result<Result<(), LocalFailure>, CollectiveError> {
-    let requests = engine.ask(extents, work)?;
     let begin = Instant::now();
-    let named: Vec<_> = requests.received.iter().map(|(rank, extents)| (*rank, extents)).collect();
+    let named: Vec<_> = requests.list().iter().map(|(rank, extents)| (*rank, extents)).collect();
     let coverage = cover(&named);
-    let own = PayloadIndex::new(extents);
+    let covered = PayloadIndex::new(&coverage.covered);
+    let indices: Vec<PayloadIndex<'_>> = named.iter().map(|(_, extents)| PayloadIndex::new(extents)).collect();
     work.merge_steps += coverage.step_count;
     work.exchange_nanoseconds += nanoseconds(begin);
-    let mut outcome = Ok(());
-    for round in 0..engine.domains.round_count() {
-        let begin = Instant::now();
-        let covered = coverage.covered.clip(engine.window(round));
-        let (base, end) = covered.span().unwrap_or((0, 0));
-        let window = grown(&mut buffers.window, in_memory(end - base));
-        if outcome.is_ok() {
-            outcome = fill(engine, &covered, base, window, work);
+    let direction = Direction::Read { gap_bytes_max: SIEVE_GAP_BYTES_MAX };
+    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction };
+    let takers = |aggregator, round| takers(engine.domains, &indices, aggregator, round);
+    let mut taking = Taking { engine, own, target, peers: Peers::new(engine, requests), messages };
+    match requests {
+        Requests::Known(_) => {
+            let mut crew = Crew { engine: *engine, mover, takers: &takers, outcome: Ok(()) };
+            taking.all_rounds(&mut crew, work)?;
+            Ok(crew.outcome)
         }
-        work.file_nanoseconds += nanoseconds(begin);
-        let begin = Instant::now();
-        exchange(engine, &requests, &own, targets, &mut buffers.exchange, (base, window), round, work)?;
-        work.exchange_nanoseconds += nanoseconds(begin);
+        Requests::Told(_) => {
+            let stop = AtomicBool::new(false);
+            let aggregator = engine.own_aggregator();
+            let of_own = |round| aggregator.map_or(0, |aggregator| takers(aggregator, round));
+            let served = aggregator.map(|aggregator| Served::new(engine, aggregator, mover, &of_own, &stop));
+            std::thread::scope(|scope| {
+                let _stop = StopOnDrop(&stop);
+                let helper = served.map(|served| scope.spawn(move || served.run()));
+                taking.all_rounds(&mut ByAggregators { engine: *engine }, work)?;
+                Ok(helper.map_or(Ok(()), |helper| join(helper, work)))
+            })
+        }
     }
-    work.rounds += engine.domains.round_count();
-    Ok(outcome)
 }
 
-/// Reads what is covered into the window buffer, whose first byte is that of the file at `base`.
-fn fill(
-    engine: &Engine<'_>,
-    covered: &Extents,
-    base: u64,
-    window: &mut [u8],
-    work: &mut Work,
-) -> Result<(), LocalFailure> {
-    for (stretch, _) in stretches(covered, SIEVE_GAP_BYTES_MAX) {
-        let target = &mut window[in_memory(stretch.start - base)..in_memory(stretch.end - base)];
-        transfer::read(engine.file, stretch.start, target, work)?;
-    }
-    Ok(())
-}
-
-/// Collective: one round's messages.
-#[expect(clippy::too_many_arguments, reason = "the round's two sides and their memory are different things")]
-fn exchange(
-    engine: &Engine<'_>,
-    requests: &Requests,
-    own: &PayloadIndex<'_>,
-    targets: &mut [&mut [u8]],
-    staging: &mut Vec<u8>,
-    (base, window): (u64, &[u8]),
+/// How many of the ranks have bytes in a window.
+fn takers(
+    domains: &afflux_plan::FileDomains,
+    indices: &[PayloadIndex<'_>],
+    aggregator: AggregatorIndex,
     round: u64,
-    work: &mut Work,
-) -> Result<(), CollectiveError> {
-    let me = engine.rank();
-    let part_of = |extents: &Extents| -> Vec<&[u8]> {
-        let pieces = extents.clip(engine.window(round));
-        pieces.pieces().map(|(offset, length)| &window[in_memory(offset - base)..][..in_memory(length)]).collect()
-    };
-    let mut outgoing: Vec<(usize, Vec<&[u8]>)> = Vec::new();
-    for (rank, extents) in requests.received.iter().filter(|(rank, _)| *rank != me) {
-        let slices = part_of(extents);
-        if !slices.is_empty() {
-            work.messages += 1;
-            work.message_bytes += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
-            outgoing.push((rank.0, slices));
-        }
-    }
-    let sends: Vec<(usize, &[&[u8]])> = outgoing.iter().map(|(to, slices)| (*to, slices.as_slice())).collect();
-
-    let (mut sources, mut ranges): (Vec<usize>, Vec<ByteRange>) = (Vec::new(), Vec::new());
-    for send in &requests.asked {
-        let range = own.payload_in(engine.window_of(send.aggregator, round));
-        if !range.is_empty() {
-            sources.push(engine.layout.rank(send.aggregator).0);
-            ranges.push(range);
-        }
-    }
-    let mut parts = parts_mut(targets, &ranges);
-    // Only what lands in several places needs a place of its own first.
-    let staged = |at: usize, parts: &[Vec<&mut [u8]>]| parts[at].len() > 1 && sources[at] != me.0;
-    let needed: u64 = (0..parts.len()).filter(|&at| staged(at, &parts)).map(|at| ranges[at].bytes()).sum();
-    work.buffer_bytes_peak = work.buffer_bytes_peak.max(needed + window.len() as u64);
-    let is_staged: Vec<bool> = (0..parts.len()).map(|at| staged(at, &parts)).collect();
-    let mut rest = grown(staging, in_memory(needed));
-    let mut receives: Vec<(usize, &mut [u8])> = Vec::new();
-    for (at, part) in parts.iter_mut().enumerate() {
-        if is_staged[at] {
-            let (here, behind) = rest.split_at_mut(in_memory(ranges[at].bytes()));
-            receives.push((sources[at], here));
-            rest = behind;
-        } else if sources[at] != me.0 {
-            receives.push((sources[at], &mut *part[0]));
-        }
-    }
-    engine.comm.exchange(&sends, &mut receives)?;
-
-    let mut landed: &[u8] = &staging[..in_memory(needed)];
-    for (at, part) in parts.iter_mut().enumerate() {
-        if sources[at] == me.0 {
-            let mine = requests.received.iter().find(|(rank, _)| *rank == me).expect("what a rank asks of itself");
-            scatter(&part_of(&mine.1), part);
-        } else if is_staged[at] {
-            let (here, behind) = landed.split_at(in_memory(ranges[at].bytes()));
-            scatter(&[here], part);
-            landed = behind;
-        }
-    }
-    Ok(())
+) -> u64 {
+    let takes =
+        |index: &&PayloadIndex<'_>| domains.blocks(aggregator, round).any(|block| index.bytes_in(block.range) > 0);
+    indices.iter().filter(takes).count() as u64
 }
 
-/// Copies the concatenation of `from` over that of `to`, which is as long.
-fn scatter(from: &[&[u8]], to: &mut [&mut [u8]]) {
-    let mut targets = to.iter_mut();
-    let mut target: &mut [u8] = &mut [];
-    for slice in from {
-        let mut bytes = *slice;
-        while !bytes.is_empty() {
-            if target.is_empty() {
-                target = targets.next().expect("both sides describe the same bytes");
+/// Who sees to it that windows are read.
+trait Keeper<'e> {
+    /// Waits until a window has been read.
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Window<'e>, CollectiveError>;
+
+    /// A rank has what it wanted of the window.
+    fn taken(&mut self, aggregator: AggregatorIndex, round: u64, window: Window<'e>);
+}
+
+/// A rank's part of the exchange.
+struct Taking<'a, 'e, 't, 'b> {
+    engine: &'a Engine<'e>,
+    own: &'a Own<'a>,
+    target: &'a mut Target<'t, 'b>,
+    peers: Peers<'a>,
+    messages: &'a mut Vec<u8>,
+}
+
+impl<'e> Taking<'_, 'e, '_, '_> {
+    fn all_rounds(&mut self, keeper: &mut impl Keeper<'e>, work: &mut Work) -> Result<(), CollectiveError> {
+        let rounds = self.engine.domains.round_count();
+        for round in 0..rounds {
+            if !self.engine.node.has_all() {
+                self.exchange(keeper, round, work)?;
+            }
+            self.take_own(keeper, round, work)?;
+        }
+        work.rounds += rounds;
+        Ok(())
+    }
+
+    /// What this rank has of aggregators whose memory it reaches.
+    fn take_own(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
+        let engine = self.engine;
+        for aggregator in self.own.turn(engine).filter(|&aggregator| engine.node.slot(aggregator).is_some()) {
+            if self.own.bytes(engine, aggregator, round) == 0 {
                 continue;
             }
-            let take = bytes.len().min(target.len());
-            let (here, behind) = std::mem::take(&mut target).split_at_mut(take);
-            here.copy_from_slice(&bytes[..take]);
-            target = behind;
-            bytes = &bytes[take..];
+            let window = keeper.admit(aggregator, round, work)?;
+            let begin = Instant::now();
+            let blocks = engine.domains.blocks(aggregator, round);
+            work.copied_bytes += window.take(self.target, &self.own.index, blocks, engine.node.turn);
+            work.copy_nanoseconds += nanoseconds(begin);
+            keeper.taken(aggregator, round, window);
         }
+        Ok(())
+    }
+
+    /// Collective: what goes to and comes from other nodes.
+    fn exchange(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
+        let engine = self.engine;
+        let mut outgoing = Vec::new();
+        for (peer, bytes) in self.peers.parts(engine, round) {
+            let aggregator = engine.own_aggregator().expect("only aggregators have peers");
+            let window = keeper.admit(aggregator, round, work)?;
+            let mut message = Vec::with_capacity(bytes);
+            window.take_message(&mut message, self.peers.index(peer), engine.domains.blocks(aggregator, round));
+            work.copied_bytes += message.len() as u64;
+            keeper.taken(aggregator, round, window);
+            outgoing.push((peer, message));
+        }
+        let begin = Instant::now();
+        self.peers.send_to_ranks(engine, self.own, self.target, round, &outgoing, self.messages, work)?;
+        work.exchange_nanoseconds += nanoseconds(begin);
+        Ok(())
+    }
+}
+
+/// The ranks of a node that know all.
+struct Crew<'e> {
+    engine: Engine<'e>,
+    mover: Mover<'e>,
+    takers: &'e dyn Fn(AggregatorIndex, u64) -> u64,
+    outcome: Result<(), LocalFailure>,
+}
+
+impl<'e> Crew<'e> {
+    fn window(&self, aggregator: AggregatorIndex, round: u64) -> Window<'e> {
+        let slot = self.engine.node.slot(aggregator).expect("only windows that this rank reaches are taken");
+        self.engine.window(slot, round)
+    }
+
+    /// What the freed gate of the buffer must reach before the window can be read; `None` where it is free from the start.
+    fn free_from(&self, aggregator: AggregatorIndex, round: u64) -> Option<u32> {
+        let is_used = |round| self.mover.covered_bytes(aggregator, round) > 0;
+        let before = self.engine.round_before(round, is_used)?;
+        Some(self.window(aggregator, before).next_number())
+    }
+
+    /// Reads a window if its buffer is free and nobody else has claimed it; whether it did.
+    fn read(&mut self, aggregator: AggregatorIndex, round: u64, work: &mut Work) -> bool {
+        let window = self.window(aggregator, round);
+        if self.free_from(aggregator, round).is_some_and(|target| !window.freed().is_reached(target)) {
+            return false;
+        }
+        let Some(claimed) = window.claim() else { return false };
+        self.mover.make_ready(aggregator, round, claimed, &mut self.outcome, work);
+        true
+    }
+
+    /// Reads the next window that can be read, of any aggregator here; whether there was one.
+    fn read_ahead(&mut self, round: u64, work: &mut Work) -> bool {
+        let (depth, rounds) = (self.engine.node.windows.depth() as u64, self.engine.domains.round_count());
+        for round in round..(round + depth).min(rounds) {
+            for aggregator in (0..self.engine.domains.aggregator_count()).map(AggregatorIndex) {
+                let here = self.engine.node.slot(aggregator).is_some();
+                if here && self.mover.covered_bytes(aggregator, round) > 0 && self.read(aggregator, round, work) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl<'e> Keeper<'e> for Crew<'e> {
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Window<'e>, CollectiveError> {
+        let window = self.window(aggregator, round);
+        if let Some(target) = self.free_from(aggregator, round)
+            && !window.readied().is_reached(window.next_number())
+        {
+            wait_for(&self.engine, window.freed(), target, work)?;
+        }
+        let ready = window.readied();
+        while !ready.is_reached(window.next_number()) && !self.read(aggregator, round, work) {
+            if !self.read_ahead(round, work) {
+                wait_for(&self.engine, ready, window.next_number(), work)?;
+            }
+        }
+        Ok(window)
+    }
+
+    fn taken(&mut self, aggregator: AggregatorIndex, round: u64, window: Window<'e>) {
+        if let Some(whole) = window.count(1, Some((self.takers)(aggregator, round))) {
+            whole.free();
+        }
+    }
+}
+
+/// The aggregators read, each its own windows.
+struct ByAggregators<'e> {
+    engine: Engine<'e>,
+}
+
+impl<'e> Keeper<'e> for ByAggregators<'e> {
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Window<'e>, CollectiveError> {
+        let slot = self.engine.node.slot(aggregator).expect("only windows that this rank reaches are taken");
+        let window = self.engine.window(slot, round);
+        wait_for(&self.engine, window.readied(), window.next_number(), work)?;
+        Ok(window)
+    }
+
+    fn taken(&mut self, _aggregator: AggregatorIndex, _round: u64, window: Window<'e>) {
+        window.count(1, None);
     }
 }

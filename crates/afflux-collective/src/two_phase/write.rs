@@ -1,219 +1,274 @@
-//! Steps 2 and 3 of a write: exchange a round's data, bring it into file order, write the covered runs.
+//! Steps 2 and 3 of a write.
 //!
-//! Data lies in the file's order either by copying it into the window buffer (short pieces: a copy is cheaper than an
-//! entry in a gathering write) or by gathering it from where it arrived (long pieces: no copy at all).
+//! Each rank goes through the rounds and places what it has for each window, its own from the caller's memory, and as an
+//! aggregator what has come from other nodes. Who may place when, and who writes, is the business of the window's
+//! keepers: a [`Crew`] where every rank knows all, else the aggregators ([`ByAggregators`]).
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use afflux_plan::{ByteRange, Extents, PayloadIndex, cover};
+use afflux_plan::{AggregatorIndex, Overlap, PayloadIndex, cover};
 
-use super::{Buffers, Engine, Requests, grown, stretches};
+use super::remote::Peers;
+use super::served::{Direction, Mover, Served};
+use super::{Engine, Own, Requests, wait_for};
 use crate::error::LocalFailure;
-use crate::memory::{Payload, in_memory};
-use crate::transfer::{self, GatherWriter, nanoseconds};
+use crate::memory::Source;
+use crate::transfer::nanoseconds;
+use crate::windows::{Admission, Disjoint, Whole, Window};
 use crate::{CollectiveError, Holes, Work};
 
-/// Mean length of a piece from which on it is gathered rather than copied: at 8 KiB the kernel's cost of one more slice
-/// (some tens of nanoseconds) is far below that of copying it.
-const GATHER_PIECE_BYTES_MIN: u64 = 8192;
+/// A rank's own part of the verdict, inside what only a failure between the ranks makes.
+type Outcome = Result<Result<(), LocalFailure>, CollectiveError>;
 
-/// What one rank has for one window: its part of the request, and the data, in order.
-struct Arrived<'a> {
-    extents: Extents,
-    slices: Vec<&'a [u8]>,
-}
-
-/// Collective: writes `payload` to `extents` through the aggregators. The inner result is this rank's own part of the
-/// verdict. Without `move_data` the requests are only checked.
+/// Collective: writes the bytes of `own` from `source` through the aggregators.
 pub(crate) fn write(
     engine: &Engine<'_>,
-    buffers: &mut Buffers,
-    extents: &Extents,
-    payload: &Payload<'_>,
+    requests: &Requests,
+    own: &Own<'_>,
+    source: &Source<'_>,
     holes: Holes,
-    move_data: bool,
+    messages: &mut Vec<u8>,
     work: &mut Work,
-) -> Result<Result<(), LocalFailure>, CollectiveError> {
-    let requests = engine.ask(extents, work)?;
+) -> Outcome {
     let begin = Instant::now();
-    let named: Vec<_> = requests.received.iter().map(|(rank, extents)| (*rank, extents)).collect();
+    let named: Vec<_> = requests.list().iter().map(|(rank, extents)| (*rank, extents)).collect();
     let coverage = cover(&named);
-    let own = PayloadIndex::new(extents);
-    let indices: Vec<PayloadIndex<'_>> = named.iter().map(|(_, extents)| PayloadIndex::new(extents)).collect();
+    let covered = PayloadIndex::new(&coverage.covered);
     work.merge_steps += coverage.step_count;
     work.exchange_nanoseconds += nanoseconds(begin);
-    let mut outcome = coverage.overlap.map_or(Ok(()), |overlap| {
-        let (first, second) = (overlap.first.0.min(overlap.second.0), overlap.first.0.max(overlap.second.0));
-        Err(LocalFailure::Overlap { offset: overlap.offset, first, second })
-    });
-    if !move_data {
-        return Ok(outcome);
-    }
-    for round in 0..engine.domains.round_count() {
-        let begin = Instant::now();
-        let exchanged = exchange(engine, &requests, &own, &indices, payload, &mut buffers.exchange, round, work)?;
-        work.exchange_nanoseconds += nanoseconds(begin);
-        let covered = coverage.covered.clip(engine.window(round));
-        if outcome.is_err() || covered.is_empty() {
-            continue;
-        }
-        let begin = Instant::now();
-        let pieces: u64 = exchanged.iter().map(|arrived| arrived.extents.piece_count()).sum();
-        let fills = matches!(holes, Holes::Fill { .. }) && covered.piece_count() > 1;
-        outcome = if !fills && covered.bytes() / pieces >= GATHER_PIECE_BYTES_MIN {
-            gather(engine, &exchanged, work)
-        } else {
-            place(engine, &exchanged, &covered, holes, &mut buffers.window, work)
-        };
-        work.file_nanoseconds += nanoseconds(begin);
-    }
-    work.rounds += engine.domains.round_count();
-    Ok(outcome)
-}
-
-/// Collective: one round's messages. Returns what this rank has to write, one entry a rank that has a part in its window.
-#[expect(clippy::too_many_arguments, reason = "the round's two sides and their indices are different things")]
-fn exchange<'b>(
-    engine: &Engine<'_>,
-    requests: &Requests,
-    own: &PayloadIndex<'_>,
-    indices: &[PayloadIndex<'_>],
-    payload: &Payload<'b>,
-    buffer: &'b mut Vec<u8>,
-    round: u64,
-    work: &mut Work,
-) -> Result<Vec<Arrived<'b>>, CollectiveError> {
-    let me = engine.rank();
-    let mut outgoing: Vec<(usize, Vec<&[u8]>)> = Vec::new();
-    for send in &requests.asked {
-        let to = engine.layout.rank(send.aggregator);
-        let range = own.payload_in(engine.window_of(send.aggregator, round));
-        if to != me && !range.is_empty() {
-            work.messages += 1;
-            work.message_bytes += range.bytes();
-            outgoing.push((to.0, payload.parts(range).collect()));
-        }
-    }
-    let sends: Vec<(usize, &[&[u8]])> = outgoing.iter().map(|(to, slices)| (*to, slices.as_slice())).collect();
-
-    let window = engine.window(round);
-    let parts: Vec<(usize, ByteRange)> = (0..indices.len())
-        .map(|at| (at, indices[at].payload_in(window)))
-        .filter(|(_, part)| !part.is_empty())
-        .collect();
-    let foreign = |at: usize| requests.received[at].0 != me;
-    let needed: u64 = parts.iter().filter(|(at, _)| foreign(*at)).map(|(_, part)| part.bytes()).sum();
-    work.buffer_bytes_peak = work.buffer_bytes_peak.max(needed);
-    let mut rest = grown(buffer, in_memory(needed));
-    let mut receives: Vec<(usize, &mut [u8])> = Vec::new();
-    for (at, part) in parts.iter().filter(|(at, _)| foreign(*at)) {
-        let (here, behind) = rest.split_at_mut(in_memory(part.bytes()));
-        receives.push((requests.received[*at].0.0, here));
-        rest = behind;
-    }
-    engine.comm.exchange(&sends, &mut receives)?;
-
-    let mut landed = receives.into_iter().map(|(_, bytes)| &*bytes);
-    Ok(parts
-        .iter()
-        .map(|(at, _)| Arrived {
-            extents: requests.received[*at].1.clip(window),
-            slices: if foreign(*at) {
-                landed.by_ref().take(1).collect()
-            } else {
-                payload.parts(own.payload_in(window)).collect()
-            },
-        })
-        .collect())
-}
-
-/// Writes the pieces from where they lie.
-fn gather(engine: &Engine<'_>, exchanged: &[Arrived<'_>], work: &mut Work) -> Result<(), LocalFailure> {
-    let mut pieces: Vec<(u64, &[u8])> = Vec::new();
-    for arrived in exchanged {
-        let mut stream = Stream::new(&arrived.slices);
-        for (mut offset, mut length) in arrived.extents.pieces() {
-            while length > 0 {
-                let part = stream.next_part(length);
-                pieces.push((offset, part));
-                offset += part.len() as u64;
-                length -= part.len() as u64;
-            }
-        }
-    }
-    pieces.sort_unstable_by_key(|(offset, _)| *offset);
-    let mut writer = GatherWriter::new(engine.file);
-    for (offset, bytes) in pieces {
-        writer.push(offset, bytes, work)?;
-    }
-    writer.flush(work)
-}
-
-/// Copies the pieces to their places in the window buffer, and writes its covered stretches.
-fn place(
-    engine: &Engine<'_>,
-    exchanged: &[Arrived<'_>],
-    covered: &Extents,
-    holes: Holes,
-    buffer: &mut Vec<u8>,
-    work: &mut Work,
-) -> Result<(), LocalFailure> {
-    let (base, end) = covered.span().expect("checked by the caller");
-    let at = |offset: u64| in_memory(offset - base);
-    let window = grown(buffer, in_memory(end - base));
-    let arrived_bytes: u64 = exchanged.iter().map(|arrived| arrived.extents.bytes()).sum();
-    work.buffer_bytes_peak = work.buffer_bytes_peak.max(arrived_bytes + (end - base));
     let gap_bytes_max = match holes {
         Holes::Forbidden => 0,
         Holes::Fill { gap_bytes_max } => gap_bytes_max,
     };
-    let stretches = stretches(covered, gap_bytes_max);
-    for (stretch, _) in stretches.iter().filter(|(_, has_hole)| *has_hole) {
-        let target = &mut window[at(stretch.start)..at(stretch.end)];
-        let read = transfer::read_what_is_there(engine.file, stretch.start, target, work)?;
-        // A hole past the end of the file reads as zeros once it is inside.
-        target[read..].fill(0);
+    let direction = Direction::Write { gap_bytes_max };
+    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction };
+    let mut placing = Placing { engine, own, source, peers: Peers::new(engine, requests), messages };
+    match requests {
+        Requests::Known(_) => match Disjoint::of(&coverage) {
+            Ok(proof) => {
+                let mut crew = Crew { engine: *engine, mover, proof, owed: VecDeque::new(), outcome: Ok(()) };
+                placing.all_rounds(&mut crew, work)?;
+                crew.write_owed(work);
+                Ok(crew.outcome)
+            }
+            Err(overlap) => Ok(Err(failure(overlap))),
+        },
+        Requests::Told(_) => by_aggregators(&mut placing, coverage.overlap, mover, work),
     }
-    for arrived in exchanged {
-        let mut stream = Stream::new(&arrived.slices);
-        for (offset, length) in arrived.extents.pieces() {
-            stream.copy_to(&mut window[at(offset)..at(offset + length)]);
-        }
-    }
-    for (stretch, _) in &stretches {
-        transfer::write(engine.file, stretch.start, &window[at(stretch.start)..at(stretch.end)], work)?;
-    }
-    Ok(())
 }
 
-/// Bytes that lie in several slices, taken from the front.
-struct Stream<'a> {
-    current: &'a [u8],
-    rest: std::slice::Iter<'a, &'a [u8]>,
+fn failure(overlap: Overlap) -> LocalFailure {
+    let (first, second) = (overlap.first.0.min(overlap.second.0), overlap.first.0.max(overlap.second.0));
+    LocalFailure::Overlap { offset: overlap.offset, first, second }
 }
 
-impl<'a> Stream<'a> {
-    fn new(slices: &'a [&'a [u8]]) -> Self {
-        Self { current: &[], rest: slices.iter() }
+/// Who lets ranks place, and sees to it that windows are written.
+trait Keeper<'e> {
+    /// Waits until this rank may place in a window; `None` where nothing is placed in this call.
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Option<(Window<'e>, &Disjoint)>, CollectiveError>;
+
+    /// So many bytes have been placed.
+    fn placed(&mut self, aggregator: AggregatorIndex, round: u64, window: Window<'e>, bytes: u64);
+
+    /// This rank is going to wait for others: what they wait for is done first.
+    fn before_waiting(&mut self, work: &mut Work);
+}
+
+/// A rank's part of the exchange.
+struct Placing<'a, 'e> {
+    engine: &'a Engine<'e>,
+    own: &'a Own<'a>,
+    source: &'a Source<'a>,
+    peers: Peers<'a>,
+    messages: &'a mut Vec<u8>,
+}
+
+impl<'e> Placing<'_, 'e> {
+    fn all_rounds(&mut self, keeper: &mut impl Keeper<'e>, work: &mut Work) -> Result<(), CollectiveError> {
+        let rounds = self.engine.domains.round_count();
+        for round in 0..rounds {
+            self.place_own(keeper, round, work)?;
+            if !self.engine.node.has_all() {
+                keeper.before_waiting(work);
+                self.exchange(keeper, round, work)?;
+            }
+        }
+        work.rounds += rounds;
+        Ok(())
     }
 
-    /// The next bytes that lie together, at most `length_max` of them.
-    fn next_part(&mut self, length_max: u64) -> &'a [u8] {
-        while self.current.is_empty() {
-            self.current = self.rest.next().expect("the data is as long as its description");
+    /// What this rank has for aggregators whose memory it reaches.
+    fn place_own(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
+        let engine = self.engine;
+        for aggregator in self.own.turn(engine).filter(|&aggregator| engine.node.slot(aggregator).is_some()) {
+            if self.own.bytes(engine, aggregator, round) == 0 {
+                continue;
+            }
+            if let Some((window, proof)) = keeper.admit(aggregator, round, work)? {
+                let begin = Instant::now();
+                let blocks = engine.domains.blocks(aggregator, round);
+                let bytes = window.place(proof, self.source, &self.own.index, blocks, engine.node.turn);
+                work.copied_bytes += bytes;
+                work.copy_nanoseconds += nanoseconds(begin);
+                keeper.placed(aggregator, round, window, bytes);
+            }
         }
-        let take = in_memory(length_max.min(self.current.len() as u64));
-        let (part, behind) = self.current.split_at(take);
-        self.current = behind;
-        part
+        Ok(())
     }
 
-    fn copy_to(&mut self, mut target: &mut [u8]) {
-        while !target.is_empty() {
-            let part = self.next_part(target.len() as u64);
-            let (here, behind) = target.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            target = behind;
+    /// Collective: what goes to and comes from other nodes.
+    fn exchange(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
+        let engine = self.engine;
+        let peers = &self.peers;
+        let begin = Instant::now();
+        let arrived = peers.send_to_aggregators(engine, self.own, self.source, round, self.messages, work)?;
+        work.exchange_nanoseconds += nanoseconds(begin);
+        let Some(aggregator) = engine.own_aggregator() else { return Ok(()) };
+        for (peer, bytes) in arrived {
+            if let Some((window, proof)) = keeper.admit(aggregator, round, work)? {
+                let blocks = engine.domains.blocks(aggregator, round);
+                let placed = window.place_message(proof, bytes, peers.index(peer), blocks);
+                work.copied_bytes += placed;
+                keeper.placed(aggregator, round, window, placed);
+            }
         }
+        Ok(())
+    }
+}
+
+/// The ranks of a node that know all: the last to place in a window writes it. It first places what it can without waiting, so
+/// that others are not kept from theirs.
+struct Crew<'e> {
+    engine: Engine<'e>,
+    mover: Mover<'e>,
+    proof: Disjoint,
+    /// Windows that this rank is to write.
+    owed: VecDeque<(AggregatorIndex, u64, Whole<'e>)>,
+    outcome: Result<(), LocalFailure>,
+}
+
+impl Crew<'_> {
+    fn write_owed(&mut self, work: &mut Work) {
+        while let Some((aggregator, round, whole)) = self.owed.pop_front() {
+            self.mover.finish(aggregator, round, whole, &mut self.outcome, work);
+        }
+    }
+}
+
+impl<'e> Keeper<'e> for Crew<'e> {
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Option<(Window<'e>, &Disjoint)>, CollectiveError> {
+        let slot = self.engine.node.slot(aggregator).expect("only windows that this rank reaches are placed");
+        let window = self.engine.window(slot, round);
+        let is_used = |round| self.mover.covered_bytes(aggregator, round) > 0;
+        if let Some(before) = self.engine.round_before(round, is_used) {
+            let target = self.engine.window(slot, before).next_number();
+            if !window.freed().is_reached(target) {
+                self.write_owed(work);
+                wait_for(&self.engine, window.freed(), target, work)?;
+            }
+        }
+        if self.mover.has_holes_to_fill(aggregator, round) {
+            match window.claim() {
+                Some(claimed) => self.mover.make_ready(aggregator, round, claimed, &mut self.outcome, work),
+                None => wait_for(&self.engine, window.readied(), window.next_number(), work)?,
+            }
+        }
+        Ok(Some((window, &self.proof)))
+    }
+
+    fn placed(&mut self, aggregator: AggregatorIndex, round: u64, window: Window<'e>, bytes: u64) {
+        let total = self.mover.covered_bytes(aggregator, round);
+        if let Some(whole) = window.count(bytes, Some(total)) {
+            self.owed.push_back((aggregator, round, whole));
+        }
+    }
+
+    fn before_waiting(&mut self, work: &mut Work) {
+        self.write_owed(work);
+    }
+}
+
+/// The aggregators know what is asked of them: each says whether ranks may place, and writes its windows on a helper thread.
+struct ByAggregators<'e> {
+    engine: Engine<'e>,
+    proof: Option<Disjoint>,
+}
+
+impl<'e> Keeper<'e> for ByAggregators<'e> {
+    fn admit(
+        &mut self,
+        aggregator: AggregatorIndex,
+        round: u64,
+        work: &mut Work,
+    ) -> Result<Option<(Window<'e>, &Disjoint)>, CollectiveError> {
+        let slot = self.engine.node.slot(aggregator).expect("only windows that this rank reaches are placed");
+        let gate = self.engine.node.windows.admission(slot);
+        wait_for(&self.engine, gate, Admission::Open.gate_value(self.engine.call), work)?;
+        self.proof = Disjoint::admitted(Admission::read(gate.value()));
+        let Some(proof) = &self.proof else { return Ok(None) };
+        let window = self.engine.window(slot, round);
+        wait_for(&self.engine, window.readied(), window.next_number(), work)?;
+        Ok(Some((window, proof)))
+    }
+
+    fn placed(&mut self, _aggregator: AggregatorIndex, _round: u64, window: Window<'e>, bytes: u64) {
+        window.count(bytes, None);
+    }
+
+    fn before_waiting(&mut self, _work: &mut Work) {}
+}
+
+fn by_aggregators(
+    placing: &mut Placing<'_, '_>,
+    overlap: Option<Overlap>,
+    mover: Mover<'_>,
+    work: &mut Work,
+) -> Outcome {
+    let engine = placing.engine;
+    let own = engine.own_aggregator();
+    if let Some(aggregator) = own {
+        let slot = engine.node.slot(aggregator).expect("an aggregator reaches its own memory");
+        let admission = if overlap.is_none() { Admission::Open } else { Admission::Refused };
+        engine.node.windows.admission(slot).set(admission.gate_value(engine.call));
+    }
+    let stop = AtomicBool::new(false);
+    let served = own.filter(|_| overlap.is_none()).map(|own| Served::new(engine, own, mover, &|_| 0, &stop));
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        let helper = served.map(|served| scope.spawn(move || served.run()));
+        placing.all_rounds(&mut ByAggregators { engine: *engine, proof: None }, work)?;
+        let written = helper.map_or(Ok(()), |helper| join(helper, work));
+        Ok(overlap.map_or(written, |overlap| Err(failure(overlap))))
+    })
+}
+
+/// The helper's part of the verdict, when it has done all its windows.
+pub(super) fn join(
+    helper: std::thread::ScopedJoinHandle<'_, (Result<(), LocalFailure>, Work)>,
+    work: &mut Work,
+) -> Result<(), LocalFailure> {
+    let (outcome, moved) = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    work.add(&moved);
+    outcome
+}
+
+/// Tells the helper to give up, whichever way the exchange ends.
+pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

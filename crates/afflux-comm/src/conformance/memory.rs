@@ -1,7 +1,5 @@
 //! Checks of the memory that ranks of one node share.
 
-use std::time::Duration;
-
 use crate::{Communicator, NodeMemory};
 
 /// Offset of the gate of a rank.
@@ -26,7 +24,7 @@ pub(super) fn run(comm: &dyn Communicator) {
     }
     memory.gate(gate_of(comm.rank())).set(1);
     for rank in 0..comm.size() {
-        wait(&memory, rank, 1);
+        wait(comm, &memory, rank, 1);
         // SAFETY: as above; the gate was set after the write.
         assert_eq!(unsafe { *place(rank) }, number(rank), "what rank {rank} wrote");
     }
@@ -34,7 +32,7 @@ pub(super) fn run(comm: &dyn Communicator) {
     let clone = memory.clone();
     let rank = comm.rank();
     let thread = std::thread::spawn(move || clone.gate(gate_of(rank)).set(2));
-    wait(&memory, rank, 2);
+    wait(comm, &memory, rank, 2);
     thread.join().unwrap();
     assert_eq!(memory.gate(gate_of(rank)).count(3), 5);
     assert!(memory.gate(gate_of(rank)).replace(5, 9) && !memory.gate(gate_of(rank)).replace(5, 7));
@@ -50,8 +48,8 @@ fn number(rank: usize) -> u8 {
     u8::try_from(rank % 250).expect("below 250") + 1
 }
 
-fn wait(memory: &NodeMemory, rank: usize, target: u32) {
-    while !memory.gate(gate_of(rank)).is_reached(target) {
-        memory.gate(gate_of(rank)).sleep(target, Duration::from_secs(1));
-    }
+fn wait(comm: &dyn Communicator, memory: &NodeMemory, rank: usize, target: u32) {
+    let gate = memory.gate(gate_of(rank));
+    comm.wait_at(gate, "a check", "another rank", &|value| value >= target).unwrap();
+    assert!(gate.is_reached(target));
 }

@@ -31,6 +31,11 @@ impl Apart {
         }
     }
 
+    /// Fails when the communicator is spent.
+    pub(super) fn look_around(&self) -> Result<(), CommError> {
+        self.failure.borrow().as_ref().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
     /// No call of the communicator succeeds any more on this rank.
     pub(super) fn fail(&self, error: &CommError) {
         self.failure.borrow_mut().get_or_insert_with(|| error.clone());

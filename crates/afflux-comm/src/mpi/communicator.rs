@@ -18,7 +18,7 @@ use super::call::Call;
 use super::environment::Environment;
 use super::handle::Handle;
 use super::node::memory::Memory;
-use super::node::{ExchangeLookout, Node};
+use super::node::{self, ExchangeLookout, Node};
 use super::poll::{Blind, Lookout, Patience};
 use super::shared::Shared;
 use super::{check, cores, int};
@@ -359,6 +359,17 @@ impl Communicator for MpiCommunicator {
             Peers::Near(node) => node.fail_with(cause, false),
             Peers::Apart(apart) => apart.fail_with(cause),
         }
+    }
+
+    fn look_around(&self, call: &'static str) -> Result<(), CommError> {
+        match &self.peers {
+            Peers::Near(node) => self.checked(node.look_around(call)),
+            Peers::Apart(apart) => apart.look_around().and_then(|()| self.checked(self.handle.look_after(self.rank))),
+        }
+    }
+
+    fn spin_turns(&self) -> u32 {
+        if self.patience.own_core { node::SPIN_TURNS } else { 0 }
     }
 
     fn nodes(&self) -> &NodeMap {

@@ -49,6 +49,16 @@ impl Handle {
     pub(super) fn get(&self) -> MPI_Comm {
         self.0
     }
+
+    /// Lets MPI move what it still has under way for other ranks.
+    pub(super) fn look_after(&self, rank: usize) -> Result<(), CommError> {
+        let mut found: c_int = 0;
+        // SAFETY: plain query of a valid communicator; no message is taken.
+        let code = unsafe {
+            ffi::MPI_Iprobe(ffi::RSMPI_ANY_SOURCE, ffi::RSMPI_ANY_TAG, self.0, &raw mut found, ffi::RSMPI_STATUS_IGNORE)
+        };
+        check(code, "MPI_Iprobe", rank)
+    }
 }
 
 impl Drop for Handle {

@@ -28,17 +28,14 @@ mod turn;
 
 pub(super) use calls::{Gathered, SparseLengths, SparseMessages};
 pub(super) use standing::ExchangeLookout;
+pub(super) use turn::SPIN_TURNS;
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mpi::ffi;
-
 use super::call::Call;
-use super::check;
 use super::handle::Handle;
 use super::poll::Patience;
 use crate::{CommError, CommOperation};
@@ -213,18 +210,7 @@ impl Node {
 
     /// Lets MPI move what it still has under way for other ranks.
     fn look_after_mpi(&self) -> Result<(), CommError> {
-        let mut found: c_int = 0;
-        // SAFETY: plain query of a valid communicator; no message is taken.
-        let code = unsafe {
-            ffi::MPI_Iprobe(
-                ffi::RSMPI_ANY_SOURCE,
-                ffi::RSMPI_ANY_TAG,
-                self.handle.get(),
-                &raw mut found,
-                ffi::RSMPI_STATUS_IGNORE,
-            )
-        };
-        check(code, "MPI_Iprobe", self.rank)
+        self.handle.look_after(self.rank)
     }
 }
 

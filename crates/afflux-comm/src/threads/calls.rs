@@ -292,6 +292,19 @@ impl Calls {
         self.lock().trouble(rank, call, awaits)
     }
 
+    /// Turns of the spin loop before a rank sleeps.
+    pub(super) fn spin_turns(&self) -> u32 {
+        self.spin_turns
+    }
+
+    /// As [`Self::trouble`] where any rank has left; cheap when nothing is wrong.
+    pub(super) fn any_trouble(&self, rank: usize, call: &'static str) -> Result<(), CommError> {
+        if !self.troubled.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.trouble(rank, call, |_| true).map_or(Ok(()), Err)
+    }
+
     /// Rank `rank` will enter no more calls.
     pub(super) fn leave(&self, rank: usize) {
         let mut state = self.lock();

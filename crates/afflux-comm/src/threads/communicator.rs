@@ -286,6 +286,14 @@ impl Communicator for ThreadCommunicator {
         self.meet(call, |_| {}, combine, |parts| parts.memory.clone())
     }
 
+    fn look_around(&self, call: &'static str) -> Result<(), CommError> {
+        self.group.calls.any_trouble(self.rank, call)
+    }
+
+    fn spin_turns(&self) -> u32 {
+        self.group.calls.spin_turns()
+    }
+
     fn nodes(&self) -> &NodeMap {
         &self.group.nodes
     }

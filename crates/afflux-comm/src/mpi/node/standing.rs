@@ -130,6 +130,14 @@ impl Node {
         found
     }
 
+    /// Lets MPI move on, and fails when a rank has failed or left.
+    pub(in crate::mpi) fn look_around(&self, name: &'static str) -> Result<(), CommError> {
+        self.look_after_mpi()?;
+        let gone = self.others().find(|&peer| self.line(peer).left.load(Ordering::Acquire) != 0);
+        self.check_failure(name)?;
+        gone.map_or(Ok(()), |peer| Err(CommError::PeerLeft { call: name, rank: self.rank, peer }))
+    }
+
     fn others(&self) -> impl Iterator<Item = usize> {
         let rank = self.rank;
         (0..self.size).filter(move |&peer| peer != rank)

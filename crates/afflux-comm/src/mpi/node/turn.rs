@@ -20,7 +20,7 @@ use crate::stall::StallWatch;
 use crate::{CommError, CommOperation, Gate};
 
 /// Turns of the spin loop before a rank with a core of its own sleeps, about 20 us: what a sleep and a wake-up cost.
-const SPIN_TURNS: u32 = 2_000;
+pub(in crate::mpi) const SPIN_TURNS: u32 = 2_000;
 /// How long a rank sleeps before it looks after MPI for the first time: long for a collective, short for a person.
 const NAP: Duration = Duration::from_millis(1);
 /// The longest sleep between two such looks: their cost vanishes in it.

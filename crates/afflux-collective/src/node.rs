@@ -1,0 +1,89 @@
+//! The collective buffers of this rank's node, and who reaches which aggregator through them.
+//!
+//! Made when a file first needs them, by all ranks together. Where ranks cannot share memory each is a node of its own.
+
+use afflux_comm::{CommError, Communicator, NodeMemory, SelfCommunicator};
+use afflux_plan::{AggregatorIndex, AggregatorLayout, Rank};
+
+use crate::windows::{Turn, Windows, bytes_needed};
+
+/// Buffers that the ranks of this node share.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) windows: Windows,
+    /// The slot of an aggregator in `windows`, indexed by aggregator; `None` where it is on another node.
+    slots: Vec<Option<usize>>,
+    /// Whether a rank shares this memory, indexed by rank.
+    here: Vec<bool>,
+    /// With which part of a window this rank begins.
+    pub(crate) turn: Turn,
+}
+
+impl Node {
+    /// Collective: buffers of `window_bytes`, `depth` for each aggregator.
+    pub(crate) fn share(
+        comm: &dyn Communicator,
+        layout: &AggregatorLayout,
+        depth: usize,
+        window_bytes: usize,
+    ) -> Result<Self, CommError> {
+        let nodes = comm.nodes();
+        let mine = nodes.node_of_rank[comm.rank()];
+        let mut here: Vec<bool> = nodes.node_of_rank.iter().map(|&node| node == mine).collect();
+        let slots_of = |here: &[bool]| -> Vec<Option<usize>> {
+            let mut next = 0;
+            (0..layout.count())
+                .map(|index| {
+                    here[layout.rank(AggregatorIndex(index)).0].then(|| {
+                        next += 1;
+                        next - 1
+                    })
+                })
+                .collect()
+        };
+        let mut slots = slots_of(&here);
+        let bytes = |slots: &[Option<usize>]| bytes_needed(slots.iter().flatten().count(), depth, window_bytes);
+        let shared = if nodes.node_count == 1 {
+            comm.node_memory(bytes(&slots))?
+        } else {
+            let node = comm.split(Some(mine), 0)?.expect("this rank gave a colour");
+            node.node_memory(bytes(&slots))?
+        };
+        let memory = match shared {
+            Some(memory) => memory,
+            None => {
+                here = (0..comm.size()).map(|rank| rank == comm.rank()).collect();
+                slots = slots_of(&here);
+                alone(comm.rank(), bytes(&slots))?
+            }
+        };
+        let ranks = here.iter().filter(|&&here| here).count();
+        let mine = here[..comm.rank()].iter().filter(|&&here| here).count();
+        let windows = Windows::new(memory, slots.iter().flatten().count(), depth, window_bytes);
+        Ok(Self { windows, slots, here, turn: Turn { mine, ranks } })
+    }
+
+    /// The slot of an aggregator that this rank reaches through memory.
+    pub(crate) fn slot(&self, aggregator: AggregatorIndex) -> Option<usize> {
+        self.slots[aggregator.0]
+    }
+
+    /// Whether `rank` shares this memory.
+    pub(crate) fn has(&self, rank: Rank) -> bool {
+        self.here[rank.0]
+    }
+
+    /// Whether all ranks share this memory, so that nothing is sent.
+    pub(crate) fn has_all(&self) -> bool {
+        self.turn.ranks == self.here.len()
+    }
+}
+
+/// Memory that nobody shares.
+fn alone(rank: usize, bytes: usize) -> Result<NodeMemory, CommError> {
+    SelfCommunicator::new().node_memory(bytes)?.ok_or_else(|| CommError::Transport {
+        call: "node_memory",
+        rank,
+        message: format!("no memory for {bytes} bytes of collective buffers"),
+    })
+}
