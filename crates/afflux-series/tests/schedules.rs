@@ -183,7 +183,11 @@ fn live(
         }
     }
     match life.end {
-        End::Drop => Ok(false),
+        End::Drop => {
+            // All ranks die at the same step: one that left earlier would take the flushes of the others with it.
+            comm.barrier().expect("every rank comes here");
+            Ok(false)
+        }
         End::Close | End::Death(_) => run.close().map(|_| true).map_err(RunError::Flush),
     }
 }
