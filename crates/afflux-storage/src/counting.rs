@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{OpenMode, Storage, StorageFile};
+use crate::{FileSystemKind, OpenMode, Storage, StorageFile, Striping, StripingRequest};
 
 /// Numbers of operations and bytes, of one file or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -162,15 +162,29 @@ impl CountingStorage {
     }
 }
 
-impl Storage for CountingStorage {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+impl CountingStorage {
+    /// Counts that `path` is opened; its counters.
+    fn opening(&self, path: &Path) -> Arc<Counters> {
         let own = {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(files.entry(path.to_owned()).or_default())
         };
         increment(&own.opens);
         increment(&self.total.opens);
+        own
+    }
+}
+
+impl Storage for CountingStorage {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        let own = self.opening(path);
         let inner = self.inner.open(path, mode)?;
+        Ok(Arc::new(CountingFile { inner, own, total: Arc::clone(&self.total) }))
+    }
+
+    fn create_striped(&self, path: &Path, request: &StripingRequest) -> io::Result<Arc<dyn StorageFile>> {
+        let own = self.opening(path);
+        let inner = self.inner.create_striped(path, request)?;
         Ok(Arc::new(CountingFile { inner, own, total: Arc::clone(&self.total) }))
     }
 
@@ -262,6 +276,14 @@ impl StorageFile for CountingFile {
     fn try_lock_exclusive(&self) -> io::Result<bool> {
         self.both(|counters| increment(&counters.locks));
         self.inner.try_lock_exclusive()
+    }
+
+    fn file_system(&self) -> FileSystemKind {
+        self.inner.file_system()
+    }
+
+    fn striping(&self) -> io::Result<Option<Striping>> {
+        self.inner.striping()
     }
 
     fn raw_fd(&self) -> Option<i32> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{OpenMode, Storage, StorageFile};
+use crate::{FileSystemKind, OpenMode, Storage, StorageFile, Striping, StripingRequest};
 
 /// What kind of call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -220,6 +220,12 @@ impl Storage for FaultyStorage {
         Ok(Arc::new(FaultyFile { inner, path: path.to_owned(), state: Arc::clone(&self.state) }))
     }
 
+    fn create_striped(&self, path: &Path, request: &StripingRequest) -> io::Result<Arc<dyn StorageFile>> {
+        self.state.check(Operation::Open, path)?;
+        let inner = self.inner.create_striped(path, request)?;
+        Ok(Arc::new(FaultyFile { inner, path: path.to_owned(), state: Arc::clone(&self.state) }))
+    }
+
     fn rename_no_clobber(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.state.check(Operation::Rename, from)?;
         self.inner.rename_no_clobber(from, to)
@@ -319,6 +325,14 @@ impl StorageFile for FaultyFile {
     fn try_lock_exclusive(&self) -> io::Result<bool> {
         self.state.check(Operation::Lock, &self.path)?;
         self.inner.try_lock_exclusive()
+    }
+
+    fn file_system(&self) -> FileSystemKind {
+        self.inner.file_system()
+    }
+
+    fn striping(&self) -> io::Result<Option<Striping>> {
+        self.inner.striping()
     }
 
     fn raw_fd(&self) -> Option<i32> {

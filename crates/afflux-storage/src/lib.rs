@@ -12,6 +12,7 @@ mod counting;
 mod faulty;
 mod memory;
 mod posix;
+mod striping;
 mod synced_only;
 mod traits;
 
@@ -19,5 +20,6 @@ pub use counting::{CountingStorage, Counts};
 pub use faulty::{Fault, FaultyStorage, Lasting, Operation, Roughness};
 pub use memory::MemoryStorage;
 pub use posix::PosixStorage;
+pub use striping::{FileSystemKind, LayoutError, Striping, StripingRequest, lov_request, parse_lov};
 pub use synced_only::SyncedOnly;
 pub use traits::{OpenMode, Storage, StorageFile, StorageFileExt};

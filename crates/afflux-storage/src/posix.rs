@@ -7,13 +7,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{CWD, RenameFlags};
 
-use crate::{OpenMode, Storage, StorageFile};
+use crate::{FileSystemKind, OpenMode, Storage, StorageFile, Striping, StripingRequest, lov_request, parse_lov};
 
 /// Linux refuses more slices in one vectored call (`UIO_MAXIOV`).
 const SLICES_PER_CALL_MAX: usize = 1024;
@@ -44,6 +44,28 @@ impl Storage for PosixStorage {
             }
         }
         Ok(Arc::new(PosixFile { file: options.open(path)? }))
+    }
+
+    fn create_striped(&self, path: &Path, request: &StripingRequest) -> io::Result<Arc<dyn StorageFile>> {
+        if request.is_empty() {
+            return self.open(path, OpenMode::CreateNew);
+        }
+        let layout = lov_request(request)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let is_lustre = kind_of(rustix::fs::statfs(directory)?.f_type) == FileSystemKind::Lustre;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        if is_lustre {
+            options.custom_flags(O_LOV_DELAY_CREATE);
+        }
+        let file = options.open(path)?;
+        let set = if is_lustre { set_layout(&file, &layout) } else { offer_layout(&file, &layout) };
+        if let Err(error) = set {
+            // Without its layout nobody wants it, and it is ours: it was not there before.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        Ok(Arc::new(PosixFile { file }))
     }
 
     fn rename_no_clobber(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -100,6 +122,48 @@ fn link_then_unlink(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::remove_file(from)
 }
 
+/// Keeps Lustre from choosing a layout when a file is opened: `O_NOCTTY | FASYNC`, which no other file wants.
+const O_LOV_DELAY_CREATE: i32 = libc::O_NOCTTY | libc::O_ASYNC;
+
+/// `LL_IOC_LOV_SETSTRIPE`, that is `_IOW('f', 154, long)`.
+const SET_STRIPE: libc::c_ulong = 0x4008_669A;
+
+/// The extended attribute with the layout of a file.
+const LAYOUT_ATTRIBUTE: &str = "lustre.lov";
+
+/// The longest extended attribute that Linux knows.
+const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
+
+/// Sets the layout of an empty file on Lustre.
+fn set_layout(file: &File, layout: &[u8]) -> io::Result<()> {
+    // SAFETY: an open file, and a structure of the kind that this request reads, which lives through the call.
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), SET_STRIPE, layout.as_ptr()) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// As [`set_layout`] by the attribute, where a file system may or may not know of layouts.
+fn offer_layout(file: &File, layout: &[u8]) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::fs::fsetxattr(file, LAYOUT_ATTRIBUTE, layout, rustix::fs::XattrFlags::empty()) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::ACCESS | Errno::INVAL) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The kind of a file system from its number in `statfs` (`linux/magic.h`; those of Lustre and GPFS are their own).
+fn kind_of(magic: rustix::fs::FsWord) -> FileSystemKind {
+    match u32::try_from(magic).unwrap_or(0) {
+        0x0BD0_0BD0 => FileSystemKind::Lustre,
+        0x4750_4653 => FileSystemKind::Gpfs,
+        0x6969 => FileSystemKind::Nfs,
+        // ext, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs, overlay.
+        0xEF53 | 0x5846_5342 | 0x9123_683E | 0xF2F5_2010 | 0x2FC1_2FC1 | 0x0102_1994 | 0x8584_58F6 | 0x794C_7630 => {
+            FileSystemKind::Local
+        }
+        _ => FileSystemKind::Unknown,
+    }
+}
+
 struct PosixFile {
     file: File,
 }
@@ -153,6 +217,26 @@ impl StorageFile for PosixFile {
         }
     }
 
+    fn file_system(&self) -> FileSystemKind {
+        rustix::fs::fstatfs(&self.file).map_or(FileSystemKind::Unknown, |found| kind_of(found.f_type))
+    }
+
+    fn striping(&self) -> io::Result<Option<Striping>> {
+        use rustix::io::Errno;
+        if self.file_system() == FileSystemKind::Local {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; ATTRIBUTE_BYTES_MAX];
+        match rustix::fs::fgetxattr(&self.file, LAYOUT_ATTRIBUTE, &mut bytes) {
+            Ok(length) => Ok(Some(parse_lov(&bytes[..length])?)),
+            // Not Lustre, nor anything that behaves like it; or a file without a layout.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn raw_fd(&self) -> Option<i32> {
         Some(self.file.as_raw_fd())
     }
@@ -161,6 +245,18 @@ impl StorageFile for PosixFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_local_file_has_no_stripes_and_takes_any_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let request = StripingRequest { stripe_count: Some(8), ..StripingRequest::default() };
+        let file = PosixStorage::new().create_striped(&path, &request).unwrap();
+        assert_eq!(file.striping().unwrap(), None);
+        let again = PosixStorage::new().create_striped(&path, &request).map(|_| ()).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert!(path.exists(), "a file that was there stays");
+    }
 
     #[test]
     fn the_fallback_rename_does_not_clobber() {

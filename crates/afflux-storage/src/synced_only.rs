@@ -13,7 +13,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{OpenMode, Storage, StorageFile, StorageFileExt};
+use crate::{FileSystemKind, OpenMode, Storage, StorageFile, StorageFileExt, Striping};
 
 /// A change that is not durable yet.
 enum Change {
@@ -259,6 +259,14 @@ impl StorageFile for SyncedFile {
         let Shadow { durable, pending } = &mut state.files[self.file];
         pending.drain(..).try_for_each(|change| durable.apply(change))?;
         Ok(())
+    }
+
+    fn file_system(&self) -> FileSystemKind {
+        self.inner.file_system()
+    }
+
+    fn striping(&self) -> io::Result<Option<Striping>> {
+        self.inner.striping()
     }
 
     fn try_lock_exclusive(&self) -> io::Result<bool> {

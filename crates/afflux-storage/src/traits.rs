@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::{FileSystemKind, Striping, StripingRequest};
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
@@ -19,6 +21,13 @@ pub enum OpenMode {
 pub trait Storage: Send + Sync {
     /// Opens or creates a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Creates a file for reading and writing with the striping asked for, as far as the file system has any; an existing one
+    /// is an error (`AlreadyExists`) and stays as it is. What took effect, [`StorageFile::striping`] says.
+    fn create_striped(&self, path: &Path, request: &StripingRequest) -> io::Result<Arc<dyn StorageFile>> {
+        let _ = request;
+        self.open(path, OpenMode::CreateNew)
+    }
 
     /// Gives a file another name; fails with `AlreadyExists` if the name is taken. Atomic.
     fn rename_no_clobber(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -76,6 +85,17 @@ pub trait StorageFile: Send + Sync {
     /// Tries to take the whole-file writer's lock (an open-file-description lock) for the life of this handle: `Ok(false)`
     /// when another holds it, an error when this file system has no locks.
     fn try_lock_exclusive(&self) -> io::Result<bool>;
+
+    /// The kind of the file system that the file lies on.
+    fn file_system(&self) -> FileSystemKind {
+        FileSystemKind::Unknown
+    }
+
+    /// How the file is striped over storage targets; `None` where it is not, or the file system does not tell. An error where
+    /// it tells what is not understood.
+    fn striping(&self) -> io::Result<Option<Striping>> {
+        Ok(None)
+    }
 
     /// The operating system's file descriptor, where there is one (HDF5 drivers must hand one out on request).
     fn raw_fd(&self) -> Option<i32> {
