@@ -260,6 +260,8 @@ pub fn run_rank(path: &Path, workload: &Workload, comm: &dyn Communicator) -> Re
         }
     }
     if workload.is_killed {
+        // On all ranks at once: one that left earlier would take the flushes of the others with it.
+        comm.barrier().expect("every rank comes here");
         return Ok(Statistics::default());
     }
     run.close().map_err(RunError::Flush)
