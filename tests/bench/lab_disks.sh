@@ -73,6 +73,20 @@ limit_device() {
     fi
 }
 
+# limit_dirty NUMBERS BYTES: no more pages wait for write-back to the device than that; 0 takes the limit away. Groups of version 1
+# do not hold back who makes pages dirty: without this XFS and Btrfs run out of memory instead of waiting for their disk.
+limit_dirty() {
+    local info=/sys/class/bdi/$1
+    [ -w "$info/max_bytes" ] && [ -w "$info/strict_limit" ] || return 0
+    if [ "$2" -gt 0 ]; then
+        echo 1 >"$info/strict_limit"
+        echo "$2" >"$info/max_bytes"
+    else
+        echo 0 >"$info/strict_limit"
+        echo 100 >"$info/max_ratio"
+    fi
+}
+
 group_directory() {
     if [ $version = 1 ]; then printf '%s/%s' "$memory" "$group_name"; else printf '%s/%s' "$unified" "$group_name"; fi
 }
@@ -103,6 +117,7 @@ clean() {
     for device in $(losetup --list --noheadings --output NAME,BACK-FILE | awk -v under="$directory/" 'index($2, under) == 1 { print $1 }'); do
         numbers=$(cat "/sys/block/${device#/dev/}/dev")
         [ $version = 2 ] || limit_device "$numbers" 0 || true
+        limit_dirty "$numbers" 0 || true
         losetup --detach "$device" || true
     done
     rm -f "$directory"/*.disk "$directory/limited"
@@ -143,6 +158,12 @@ make_disk() {
     mount -t "$kind" -o noatime "$device" "$mount_point"
     numbers_of[$kind]=$(cat "/sys/block/${device#/dev/}/dev")
     [ $version = 2 ] || limit_device "${numbers_of[$kind]}" $((rate_mb * 1000000))
+    # Btrfs keeps account of its pages under a name of its own.
+    if [ "$kind" = btrfs ]; then
+        for info in /sys/class/bdi/btrfs-*; do limit_dirty "${info##*/}" $((memory_mb * 1000000 / 8)); done
+    else
+        limit_dirty "${numbers_of[$kind]}" $((memory_mb * 1000000 / 8))
+    fi
 }
 
 # A shell that enters the group and becomes the command, so that all it starts is limited.

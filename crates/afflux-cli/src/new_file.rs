@@ -54,6 +54,15 @@ impl Write for NewFile {
     }
 }
 
+/// Writes a text in the place of an older one.
+pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = NewFile::create(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.finish(path, Older::Replace)
+    });
+    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
+}
+
 /// Refuses to write over what is read.
 pub fn check_apart(input: &Path, output: &Path) -> Result<(), Failure> {
     match (fs::canonicalize(input), fs::canonicalize(output)) {

@@ -45,6 +45,12 @@ pub struct Profile {
     /// Print the table of profiles that -o has written.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "output"])]
     table: Vec<PathBuf>,
+    /// Print the table of --compare or --table in Markdown.
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Also write the table of --compare or --table as one HTML page with charts.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// What the job is called in tables; the program's name unless given.
     #[arg(long, value_name = "NAME", default_value = "")]
     name: String,

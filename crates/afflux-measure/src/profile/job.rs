@@ -85,7 +85,7 @@ impl Exits {
 
     /// Takes what has arrived. A record belongs to the job if its process or parent was seen in the tree, or in a record that
     /// does. A parent that was alive is seen in the next look at the latest: what fits nowhere after that is not ours.
-    fn settle(&mut self, tree: &mut Tree) {
+    fn settle(&mut self, tree: &mut Tree, elapsed: Duration) {
         let Some(listener) = &mut self.listener else { return };
         let pending = &mut self.pending;
         listener.drain(|record| pending.push((record, 0)));
@@ -96,7 +96,11 @@ impl Exits {
                     [record.process, record.tid, record.parent].into_iter().any(|pid| pid != 0 && tree.knows(pid));
                 if ours {
                     self.run_queue_wait_ns += record.run_queue_wait_ns;
-                    self.device_wait_ns += record.device_wait_ns;
+                    // A wait during which accounting was switched on counts from the machine's start: longer than the job
+                    // has lasted, it is none.
+                    if u128::from(record.device_wait_ns) <= elapsed.as_nanos() {
+                        self.device_wait_ns += record.device_wait_ns;
+                    }
                     tree.remember(if record.process == 0 { record.tid } else { record.process });
                 }
                 !ours
@@ -301,7 +305,7 @@ impl<'a> Job<'a> {
         // In this order, with no wait between: who is counted among the dead is not among the living.
         let reaped = Reaped::read().unwrap_or(self.reaped_before).since(self.reaped_before);
         let moment = self.tree.sample();
-        self.exits.settle(&mut self.tree);
+        self.exits.settle(&mut self.tree, self.started.elapsed());
         // Reading the totals ends a period over which they are averaged: the shorter, the nearer they are to the truth.
         let _ = self.group.as_ref().map(Group::read);
         if moment.any_waiting && !moment.any_running {

@@ -2,6 +2,7 @@
 //! verdict in words, drawn the way the source draws it.
 
 use super::result::Profile;
+use crate::report::{Cell, Page, StackedBar, StackedBars, Table};
 use std::fmt::Write as _;
 
 /// Idle time beyond this part of the elapsed time is worth a faster disk; the source calls jobs below it well served by any.
@@ -38,54 +39,75 @@ impl Row<'_> {
 
 /// The table, jobs in the order of the profiles.
 #[must_use]
-pub fn table(profiles: &[Profile]) -> String {
-    let rows: Vec<Row<'_>> = profiles.iter().map(|profile| Row { profile }).collect();
-    let width = |of: &dyn Fn(&Row<'_>) -> usize, least: usize| rows.iter().map(of).max().unwrap_or(0).max(least);
-    let job = width(&|row| row.profile.job.chars().count(), 3);
-    let disk = width(&|row| row.disk().chars().count(), 4);
-    let kind = width(&|row| row.kind().chars().count(), 11);
-    let mut text = format!(
-        "{:<job$}  {:<disk$}  {:<kind$} {:>9} {:>10} {:>9} {:>11} {:>9} {:>10} {:>13} {:>10}\n",
-        "job",
-        "disk",
-        "file system",
-        "user (s)",
-        "system (s)",
-        "cpu (s)",
-        "elapsed (s)",
-        "idle (s)",
-        "device (s)",
-        "run queue (s)",
-        "other (s)"
-    );
+pub fn table(profiles: &[Profile]) -> Table {
+    let mut table = Table::new("Jobs on scratch disks").words("job").words("disk").words("file system");
+    let times = ["user", "system", "cpu", "elapsed", "idle", "device", "run queue", "other"];
+    for title in times {
+        table = table.numbers(format!("{title} (s)"));
+    }
+    table = table.words("end");
     let mut previous = "";
-    for row in &rows {
+    for row in profiles.iter().map(|profile| Row { profile }) {
         let profile = row.profile;
-        let _ = write!(
-            text,
-            "{:<job$}  {:<disk$}  {:<kind$} {:>9.2} {:>10.2} {:>9.2} {:>11.2} {:>9.2} {:>10.2} {:>13.2} {:>10.2}",
-            if profile.job == previous { "" } else { &profile.job },
-            row.disk(),
-            row.kind(),
+        let job = if profile.job == previous { "" } else { &profile.job };
+        let mut cells = vec![Cell::from(job), Cell::from(row.disk()), Cell::from(row.kind())];
+        let idle = &profile.idle;
+        let figures = [
             profile.user_seconds,
             profile.system_seconds,
             profile.cpu_seconds,
             profile.elapsed_seconds,
             profile.idle_seconds,
-            profile.idle.device_seconds,
-            profile.idle.run_queue_seconds,
-            profile.idle.other_seconds
-        );
-        text.push_str(&remark(profile));
-        text.push('\n');
+            idle.device_seconds,
+            idle.run_queue_seconds,
+            idle.other_seconds,
+        ];
+        cells.extend(figures.iter().map(|figure| Cell::from(format!("{figure:.2}"))));
+        cells.push(Cell::from(remark(profile)));
+        table.row(cells);
         previous = &profile.job;
     }
-    text
+    table.note("Idle is elapsed less cpu; device, run queue and other are its parts.");
+    table
+}
+
+/// One page: for each job the stacked times on each disk and the verdict, then the table.
+#[must_use]
+pub fn page(profiles: &[Profile]) -> String {
+    let mut page = Page::new("Jobs on scratch disks");
+    if let Some(first) = profiles.first() {
+        let host = &first.host;
+        page.facts([("host", format!("{}, {} processors, {}", host.cpu, host.cores, host.kernel))]);
+    }
+    for job in profiles.chunk_by(|a, b| a.job == b.job) {
+        page.section(&job[0].job);
+        page.facts([("command", job[0].command.join(" "))]);
+        let bars = job.iter().map(|profile| StackedBar {
+            label: Row { profile }.name(),
+            values: vec![
+                profile.user_seconds,
+                profile.system_seconds,
+                profile.idle.device_seconds,
+                profile.idle.run_queue_seconds,
+                profile.idle.other_seconds,
+            ],
+        });
+        page.stacked_bars(&StackedBars {
+            title: format!("{}: where the elapsed time went", job[0].job),
+            axis_title: "s".to_owned(),
+            parts: ["user", "system", "idle: device", "idle: run queue", "idle: other"].map(str::to_owned).to_vec(),
+            bars: bars.collect(),
+        });
+        page.paragraph(&verdict(job));
+    }
+    page.section("All figures");
+    page.table(&table(profiles));
+    page.html()
 }
 
 fn remark(profile: &Profile) -> String {
     if profile.killed || profile.ended.exit_code.is_some_and(|code| code != 0) {
-        format!("  {}", profile.ended.words())
+        profile.ended.words()
     } else {
         String::new()
     }
@@ -253,9 +275,10 @@ mod tests {
         ];
         let words = verdict(&large);
         assert!(words.contains("XFS on RAID0 is the fastest") && words.contains("waiting for its disk"), "{words}");
-        let text = table(&[small.as_slice(), &large].concat());
+        let all = [small.as_slice(), &large].concat();
+        let text = table(&all).text();
         assert!(text.contains("idle (s)") && text.contains("9213.00"), "{text}");
-        assert_eq!(text.lines().count(), 7);
+        assert!(page(&all).matches("</svg>").count() == 2 && page(&all).contains("slowest disk serves"));
     }
 
     #[test]
@@ -264,7 +287,7 @@ mod tests {
         rows[1].killed = true;
         rows[1].ended.how = How::Signalled;
         rows[1].ended.signal = Some("SIGKILL".into());
-        assert!(table(&rows).contains("KILLED by SIGKILL"));
+        assert!(table(&rows).text().contains("KILLED by SIGKILL"));
         let words = verdict(&rows);
         assert!(words.contains("only ext4 on x has a complete run") && words.contains("left out"), "{words}");
         rows.remove(0);

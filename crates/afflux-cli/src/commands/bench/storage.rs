@@ -1,13 +1,11 @@
 //! `afflux bench storage`: the arguments of the benchmark, and its results as a table, a page or JSON.
 
 use crate::failure::Failure;
-use crate::new_file::{NewFile, Older};
-use crate::{output, progress};
+use crate::{new_file, output, progress};
 use afflux_measure::storage::{self, Options, StorageError, Test, source};
 use afflux_measure::timing::Rule;
 use clap::Args;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Measure directories: sequential and random transfers with and without the page cache, metadata, fsync, and the scratch load
 /// of quantum chemistry.
@@ -118,7 +116,7 @@ impl Storage {
         bar.finish_and_clear();
         let outcomes = outcomes.map_err(|error| failure(&error))?;
         if let Some(path) = &self.html {
-            write_page(path, &storage::page(&outcomes))?;
+            new_file::write_text(path, &storage::page(&outcomes))?;
         }
         if self.json {
             return outcomes.iter().try_for_each(output::print_json);
@@ -155,15 +153,6 @@ impl Storage {
         let tables = std::iter::once(source::jobs_table()).chain(fits.iter().map(source::fit_table));
         output::print(&tables.map(|table| show(&table)).collect::<Vec<_>>().join("\n"))
     }
-}
-
-/// Writes a page in the place of an older one.
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    let written = NewFile::create(path).and_then(|mut file| {
-        file.write_all(page.as_bytes())?;
-        file.finish(path, Older::Replace)
-    });
-    written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }
 
 fn failure(error: &StorageError) -> Failure {

@@ -2,7 +2,7 @@
 
 use super::{Profile, cannot_run, exit_code, tell};
 use crate::failure::Failure;
-use crate::output;
+use crate::{new_file, output};
 use afflux_measure::host::FileSystem;
 use afflux_measure::profile::{self, Scratch, table};
 use std::ffi::OsString;
@@ -63,20 +63,32 @@ impl Profile {
                 profiles.push(profile.map_err(|error| unreadable(&error))?);
             }
         }
+        self.write_page(&profiles)?;
         if self.json {
             profiles.iter().try_for_each(output::print_json)?;
         } else {
-            output::print(&format!("{}\n{}", table::table(&profiles), table::verdict(&profiles)))?;
+            output::print(&self.words(&profiles))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn print(&self, profiles: &[profile::Profile]) -> Result<(), Failure> {
+        self.write_page(profiles)?;
         if self.json {
             return profiles.iter().try_for_each(output::print_json);
         }
-        tell(&format!("{}\n{}", table::table(profiles), table::verdict(profiles)));
+        tell(&self.words(profiles));
         Ok(())
+    }
+
+    fn words(&self, profiles: &[profile::Profile]) -> String {
+        let table = table::table(profiles);
+        let text = if self.markdown { table.markdown() } else { table.text() };
+        format!("{text}\n{}", table::verdict(profiles))
+    }
+
+    fn write_page(&self, profiles: &[profile::Profile]) -> Result<(), Failure> {
+        self.html.as_ref().map_or(Ok(()), |path| new_file::write_text(path, &table::page(profiles)))
     }
 
     fn check_directories(&self) -> Result<(), Failure> {
