@@ -7,7 +7,7 @@ use afflux_collective::{Hints, Path};
 use afflux_container::ResumeCheck;
 use afflux_storage::{PosixStorage, Storage};
 
-use crate::{ProbeSet, Step};
+use crate::{ProbeSet, SealOnSignal, Step};
 
 /// Rows in a column of chunks unless set. A row of one f64 variable and 2,600 points then fills a chunk of 1 MiB; runs of
 /// 500 steps and more waste less than a tenth on the last column; a point's rows are read 400 bytes at a time.
@@ -57,6 +57,7 @@ pub struct SeriesBuilder {
     pub(crate) flush_seconds: Option<f64>,
     pub(crate) in_background: bool,
     pub(crate) helper_bytes_min: u64,
+    pub(crate) seal_on_signal: Option<SealOnSignal>,
     pub(crate) chunk_steps: u64,
     pub(crate) chunk_bytes: u64,
     pub(crate) existing: Existing,
@@ -79,6 +80,7 @@ impl SeriesBuilder {
             flush_seconds: None,
             in_background: true,
             helper_bytes_min: HELPER_BYTES_MIN,
+            seal_on_signal: None,
             chunk_steps: CHUNK_STEPS,
             chunk_bytes: CHUNK_BYTES,
             existing: Existing::default(),
@@ -127,6 +129,18 @@ impl SeriesBuilder {
     #[must_use]
     pub fn helper_bytes_min(mut self, bytes: u64) -> Self {
         self.helper_bytes_min = bytes;
+        self
+    }
+
+    /// Seals when a signal comes (not unless set): schedulers send one before they kill a job. A rank that is signalled tells the
+    /// others, all of them seal everything before one step, and [`SeriesWriter::signalled`](crate::SeriesWriter::signalled) says so: a simulation
+    /// that ends then has lost nothing up to that step. If other ranks do not come to it within the time limit, they are given up, and
+    /// nothing is sealed. (Where aggregators write, the exchange itself has no limit.)
+    ///
+    /// It costs a comparison a step and, every few steps, a reduction that nobody waits for.
+    #[must_use]
+    pub fn seal_on_signal(mut self, settings: SealOnSignal) -> Self {
+        self.seal_on_signal = Some(settings);
         self
     }
 

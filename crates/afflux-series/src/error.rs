@@ -140,6 +140,12 @@ pub enum FlushError {
     /// The exchange of samples failed.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
+    /// A signal asked for a seal, and other ranks did not come to it in time.
+    #[error("after a signal, other ranks were waited for {seconds} s without an answer; gave up without sealing")]
+    GaveUp {
+        /// The time limit, in seconds.
+        seconds: f64,
+    },
     /// Another rank failed.
     #[error("{message} (rank {rank})")]
     Elsewhere {

@@ -15,11 +15,11 @@
 //! call on all of them, and no rank leaves the others waiting.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use afflux_collective::{Part as Carried, Path, WriteOptions};
 use afflux_comm::agree::agree;
-use afflux_comm::{CommError, PendingReduce, Reduce};
+use afflux_comm::{PendingReduce, Reduce};
 use afflux_container::{ColumnChecksum, ContainerWriter, Seal, WriteError};
 
 use crate::background::{Helpers, Ticket};
@@ -30,6 +30,11 @@ use crate::opening::{self, Intent};
 use crate::replay::Settlement;
 use crate::state::Event;
 use crate::{FlushError, SeriesWriter};
+
+/// Between two looks at a reduction that is waited for with a time limit: at first about what a message takes, later little beside
+/// the limit.
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// One flush under way.
 pub(crate) struct Flight {
@@ -95,14 +100,14 @@ impl SeriesWriter {
         loop {
             let stage = std::mem::replace(&mut flight.stage, Stage::Over { succeeded: false });
             let next = match stage {
-                Stage::Opening(pending) => match settled(pending, opening) {
+                Stage::Opening(pending) => match self.result_of(pending, opening) {
                     Err(pending) => Err(Stage::Opening(pending)),
                     Ok(Err(error)) => Ok(flight.fail(error)),
                     Ok(Ok(elements)) => Ok(self.opened(&mut flight, &elements)),
                 },
                 Stage::Writing(ticket) if !wait && !ticket.is_done() => Err(Stage::Writing(ticket)),
                 Stage::Writing(ticket) => Ok(self.helper_wrote(&mut flight, ticket.wait())),
-                Stage::Agreeing { pending, columns } => match settled(pending, wait) {
+                Stage::Agreeing { pending, columns } => match self.result_of(pending, wait) {
                     Err(pending) => Err(Stage::Agreeing { pending, columns }),
                     Ok(Err(error)) => Ok(flight.fail(error)),
                     Ok(Ok(elements)) => Ok(self.agreed(&mut flight, &columns, &elements)),
@@ -155,11 +160,18 @@ impl SeriesWriter {
 
     /// Collective: the failure of the lowest rank that failed, as every rank returns it.
     fn verdict_of(&self, own: Option<FlushError>) -> FlushError {
-        if let Some(FlushError::Comm(_)) = own {
-            // Nothing can be said to the others, who see it too.
-            return own.expect("just seen");
-        }
         let comm = self.file.communicator();
+        match own {
+            // Nothing can be said to the others, who see it too.
+            Some(FlushError::Comm(_)) => return own.expect("just seen"),
+            // Those who are still there need not wait for this rank.
+            Some(FlushError::GaveUp { .. }) => {
+                let error = own.expect("just seen");
+                comm.fail(&error.to_string());
+                return error;
+            }
+            _ => {}
+        }
         let outcome = own.as_ref().map_or(Ok(()), |error| Err(error.to_verdict()));
         match agree(comm, outcome, &mut []) {
             Err(error) => error.into(),
@@ -344,19 +356,39 @@ impl SeriesWriter {
         }
         Stage::Over { succeeded: true }
     }
-}
 
-/// The result of a reduction, or the reduction where it has none yet and is not waited for.
-fn settled(
-    mut pending: Box<dyn PendingReduce>,
-    wait: bool,
-) -> Result<Result<Vec<Reduce>, CommError>, Box<dyn PendingReduce>> {
-    if wait {
-        return Ok(pending.wait());
+    /// The result of a reduction, or the reduction where it has none yet and is not waited for.
+    fn result_of(
+        &mut self,
+        mut pending: Box<dyn PendingReduce>,
+        wait: bool,
+    ) -> Result<Result<Vec<Reduce>, FlushError>, Box<dyn PendingReduce>> {
+        if wait {
+            return Ok(self.wait_for(pending));
+        }
+        match pending.test() {
+            Ok(None) => Err(pending),
+            Ok(Some(elements)) => Ok(Ok(elements)),
+            Err(error) => Ok(Err(error.into())),
+        }
     }
-    match pending.test() {
-        Ok(None) => Err(pending),
-        Ok(Some(elements)) => Ok(Ok(elements)),
-        Err(error) => Ok(Err(error)),
+
+    /// The result of a reduction. Once a signal is known that asks for a seal, no longer than its time limit is waited for.
+    pub(crate) fn wait_for(&mut self, mut pending: Box<dyn PendingReduce>) -> Result<Vec<Reduce>, FlushError> {
+        let Some(watch) = &self.watch else { return Ok(pending.wait()?) };
+        let mut pause = PAUSE_MIN;
+        loop {
+            if let Some(elements) = pending.test()? {
+                return Ok(elements);
+            }
+            if self.deadline.is_none() && watch.is_signalled() {
+                self.deadline = Some(Instant::now() + watch.time_limit);
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(FlushError::GaveUp { seconds: watch.time_limit.as_secs_f64() });
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
     }
 }

@@ -11,6 +11,7 @@ use afflux_comm::agree::agree;
 use crate::flight::{Flight, Stage, Wait};
 use crate::local_set::LocalSet;
 use crate::opening::{self, Directions, Intent, Opening};
+use crate::signal::Watch;
 use crate::state::{Event, WriterState};
 use crate::{FlushError, SeriesWriter, Statistics, Step};
 
@@ -141,6 +142,15 @@ impl SeriesWriter {
 
     /// Collective: whether rank 0 sealed what the last flush wrote.
     pub(crate) fn settle(&mut self) -> Result<(), FlushError> {
+        if self.watch.is_some() {
+            // So that the wait has a limit.
+            let failed = Reduce::sum(u64::from(self.deferred.is_some()));
+            let started = self.file.communicator().start_all_reduce(vec![failed]);
+            let settled = started.map_err(FlushError::from).and_then(|pending| self.wait_for(pending));
+            if settled.map_err(|error| self.fail(error))?[0].value == 0 {
+                return Ok(());
+            }
+        }
         let outcome = match self.deferred.take() {
             Some(text) => Err((0, text)),
             None => Ok(()),
@@ -149,6 +159,38 @@ impl SeriesWriter {
             Ok(()) => Ok(()),
             Err(failure) => Err(self.fail(FlushError::Elsewhere { rank: failure.rank, message: failure.message })),
         }
+    }
+
+    /// Collective: what the ranks agreed on about signals is done before the first row of `step` is kept, and the next agreement begins.
+    pub(crate) fn heed_signals(&mut self, step: Step) -> Result<(), FlushError> {
+        let Some(pending) = self.watch.as_mut().map(Watch::take_pending) else { return Ok(()) };
+        let signalled = match pending {
+            Some(pending) => self.wait_for(pending).map_err(|error| self.give_up(error))?[0].value > 0,
+            None => false,
+        };
+        if let Some(watch) = &self.watch
+            && signalled
+        {
+            self.deadline.get_or_insert_with(|| Instant::now() + watch.time_limit);
+            if self.watermark.is_none_or(|watermark| watermark + 1 < step) {
+                self.flush(step, step)?;
+            }
+            self.settle()?;
+            self.signalled = step.checked_sub(1);
+        }
+        self.deadline = None;
+        let started = self.watch.as_mut().map_or(Ok(()), |watch| watch.start(step));
+        started.map_err(|error| self.fail(error.into()))
+    }
+
+    /// Fails, and tells those who may still wait for this rank.
+    fn give_up(&mut self, error: FlushError) -> FlushError {
+        let cause = error.to_string();
+        self.file.communicator().fail(&cause);
+        if let Some(watch) = &self.watch {
+            watch.fail(&cause);
+        }
+        self.fail(error)
     }
 
     /// Notes the first cause; nothing is written from here on.

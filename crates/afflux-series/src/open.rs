@@ -18,6 +18,7 @@ use crate::replay::Settlement;
 use crate::resume::Takeover;
 use crate::route::Route;
 use crate::schedule::Schedule;
+use crate::signal::Watch;
 use crate::state::{RowState, WriterState};
 use crate::{OpenError, SeriesWriter, Statistics};
 
@@ -53,6 +54,14 @@ impl SeriesBuilder {
         let sets = sets.map_err(|error| {
             format!("there is no memory for windows of {} steps ({error}); choose a smaller window", self.window_steps)
         });
+        let watch = match &self.seal_on_signal {
+            Some(settings) => Some(Watch::new(comm.duplicate()?, settings)),
+            None => None,
+        };
+        let (watch, sets) = match watch.transpose() {
+            Ok(watch) => (watch, sets),
+            Err(error) => (None, Err(format!("cannot listen to signals: {error}"))),
+        };
         let route = Route { choice: self.path_choice, collective_write: self.hints.collective_write };
         let opened = self.open_everywhere(comm, sets, route);
         let Opened { file, own_file, path, mut sets } = match opened {
@@ -93,6 +102,9 @@ impl SeriesBuilder {
             first_cause: None,
             deferred: None,
             flight: None,
+            watch,
+            deadline: None,
+            signalled: None,
             in_background: self.in_background,
             helpers: self.in_background.then(Helpers::shared),
             helper_bytes_min: self.helper_bytes_min,

@@ -1,7 +1,7 @@
 //! What a description must be: each rank checks its own, rank 0 that they agree.
 
 use crate::builder::SeriesBuilder;
-use crate::{OpenError, STEP_MAX};
+use crate::{OpenError, STEP_MAX, SealOnSignal};
 
 impl SeriesBuilder {
     /// What this rank can check alone.
@@ -48,6 +48,7 @@ impl SeriesBuilder {
             format!("window_steps {}", self.window_steps),
             format!("flush_seconds {:?}", self.flush_seconds),
             format!("background {}", self.in_background),
+            self.seal_on_signal.as_ref().map_or("no seal on signals".to_owned(), SealOnSignal::setting),
             format!("chunk_steps {}", self.chunk_steps),
             format!("chunk_bytes {}", self.chunk_bytes),
             format!("existing {:?}", self.existing),

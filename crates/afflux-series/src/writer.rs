@@ -16,6 +16,7 @@ use crate::local_set::LocalSet;
 use crate::replay::{GivenRow, Replaying, Settlement};
 use crate::route::Route;
 use crate::schedule::Schedule;
+use crate::signal::Watch;
 use crate::state::{Event, RowState, WriterState};
 use crate::{AppendError, FlushError, STEP_MAX, Statistics, Step, Values};
 
@@ -77,6 +78,12 @@ pub struct SeriesWriter {
     pub(crate) flight: Option<Flight>,
     /// Whether `append` goes on while a flush is under way.
     pub(crate) in_background: bool,
+    /// What listens to signals, where they ask for a seal.
+    pub(crate) watch: Option<Watch>,
+    /// Until when other ranks are waited for, once a signal is known.
+    pub(crate) deadline: Option<Instant>,
+    /// The last step sealed because of a signal.
+    pub(crate) signalled: Option<Step>,
     /// The process's helper threads, where flushes are in the background.
     pub(crate) helpers: Option<Helpers>,
     /// Rows that a rank has at least for a helper to write them.
@@ -118,6 +125,13 @@ impl SeriesWriter {
     #[must_use]
     pub fn watermark(&self) -> Option<Step> {
         self.watermark
+    }
+
+    /// The step up to which everything was sealed because of a signal, if one came: the simulation may end now. The same on
+    /// all ranks, from the same append on; see [`SeriesBuilder::seal_on_signal`].
+    #[must_use]
+    pub fn signalled(&self) -> Option<Step> {
+        self.signalled
     }
 
     /// What the writer is doing.
@@ -287,6 +301,9 @@ impl SeriesWriter {
         }
         if self.step.is_none() {
             self.begin_replay(step)?;
+        }
+        if self.watch.as_mut().is_some_and(|watch| watch.is_due(step)) {
+            self.heed_signals(step)?;
         }
         if let Some(boundary) = self.schedule.due(step) {
             self.start_flush(boundary, step)?;
