@@ -307,6 +307,10 @@ impl SeriesWriter {
         }
         if let Some(boundary) = self.schedule.due(step) {
             self.start_flush(boundary, step)?;
+            if self.flight.as_ref().is_some_and(Flight::is_doomed) {
+                // It failed at once, so its rows are still in the window, which may have no room for another.
+                return Ok(Due::Never);
+            }
         }
         if self.step.is_none() {
             self.last_flush = (Instant::now(), step);
