@@ -16,7 +16,7 @@
 //! |---|---|---|---|
 //! | it panics | the others get [`CommError::PeerLeft`]; `run` passes the panic on after all have ended | our handles call `MPI_Abort`: the job ends with code 101 | the same |
 //! | it is killed or aborts | the process ends | `mpirun` ends the others by SIGTERM and SIGKILL, exit code 128 + signal | `mpirun` ends the others, exit code is the signal |
-//! | it returns while others wait for it | the others get [`CommError::PeerLeft`] | on one node the same; on several it waits in `MPI_Finalize`, the others in their call: a stall | the same |
+//! | it returns while others wait for it | the others get [`CommError::PeerLeft`] | the same, on several nodes after half of `AFFLUX_STALL_WARNING_SECONDS` | the same |
 //!
 //! Deaths were measured by `afflux-comm-conformance` (`die`, `panic`, `leave`), which `tests/mpi.rs` repeats: under neither MPI
 //! did a survivor return from the call in which it waited. So no code above may count on running after the death of
@@ -24,22 +24,26 @@
 //! handling of panics; we abort only an MPI that we started.
 //!
 //! A rank that leaves early is a mistake of the program; [`agree`] exists so that all ranks leave a failing call
-//! together. Whoever waits longer than `AFFLUX_STALL_WARNING_SECONDS` (default 60, 0 for never) says so on standard
-//! error. Thread ranks, and MPI ranks on one node, name the ranks they wait for; other waits of MPI ranks name only the call, for
-//! MPI does not tell who is missing.
+//! together. Whoever waits longer than `AFFLUX_STALL_WARNING_SECONDS` (default 60, 0 for never) says on standard error for
+//! whom. Thread ranks, and MPI ranks on one node, know; on several nodes they ask each other when half that time is over:
+//! rank 0 names those who are not in the call, the others rank 0 or those whose messages they miss.
 //!
 //! # When a call fails
 //!
 //! An error on one rank spends the communicator for all (communicators made from it before are not touched). A rank that
-//! will not make the calls that others wait for, for a cause of its own, says so with [`Communicator::fail`].
+//! will not make the calls that others wait for, for a cause of its own, says so with [`Communicator::fail`]. Every rank
+//! gets [`CommError::Mismatch`] where the failure is a disagreement, [`CommError::PeerLeft`] where a rank dropped its handle,
+//! else [`CommError::PeerFailed`] with the message, in the call that it is in or in its next.
 //!
-//! - *Threads*: the others get the error at once, in the call that they are in or at the next: [`CommError::Mismatch`] where
-//!   the failure is a disagreement, else [`CommError::PeerFailed`] with the message, or [`CommError::PeerLeft`] where a rank
-//!   dropped its handle. What is borrowed by others in an exchange is taken back first.
-//! - *MPI, all ranks on one node*: the same, within some milliseconds. Messages that a rank waits for are taken back; one that
-//!   it sends and nobody takes cannot be, in either library: then, or in a long collective call of MPI, the job ends with a
-//!   message on standard error and exit code 70.
-//! - *MPI on several nodes*: the failing rank gets its error; the others are not told yet and stall.
+//! - *Threads*: at once. What others have lent to an exchange is taken back first.
+//! - *MPI, all ranks on one node*: within some milliseconds.
+//! - *MPI on several nodes*: as soon as the message of the failure has come; that a rank has left or is in another call is
+//!   found out when others have waited for half of `AFFLUX_STALL_WARNING_SECONDS` (never, where that is 0) and the rank waits in
+//!   a call, drops the communicator or ends.
+//!
+//! Under MPI a message that a rank waits for is taken back, and collective calls of MPI are left under way, with copies of
+//! what is the caller's. A message that a rank sends and nobody takes cannot be taken back in either library: unless it
+//! goes within a second the job ends with a message on standard error and exit code 70.
 //!
 //! [`FaultyCommunicator`] makes any call or message fail, so that the layers above can be tried for every one of them.
 //!
@@ -48,7 +52,8 @@
 //! Call, root and element count are compared in every collective call, by its number, and so are the operations of
 //! reductions and the lengths of exchanges; all ranks get [`CommError::Mismatch`], which names two that differ. Thread ranks
 //! are compared as they enter, MPI ranks on one node as they enter or when one has waited for a millisecond. On several
-//! nodes only operations and lengths are compared; other disagreements stall, or are errors of MPI.
+//! nodes what ranks send each other in a collective call says which call it is of; a rank that finds another there asks where
+//! the others are, and says only that much where nobody answers within a second.
 
 pub mod agree;
 mod alone;

@@ -32,6 +32,7 @@ mod errors;
 mod exchange;
 mod handle;
 mod node;
+mod notices;
 mod pieces;
 mod poll;
 mod reduction;
@@ -80,6 +81,15 @@ fn is_truncation(code: c_int) -> bool {
     // SAFETY: plain query of an error code.
     let found = unsafe { ffi::MPI_Error_class(code, &raw mut class) };
     is_success(found) && u32::try_from(class) == Ok(ffi::MPI_ERR_TRUNCATE)
+}
+
+/// Some of `ranks`, of which there are any, in words.
+fn names(ranks: &[usize]) -> String {
+    let names: Vec<_> = ranks.iter().take(8).map(usize::to_string).collect();
+    match ranks.len() - names.len() {
+        0 => format!("rank {}", names.join(", ")),
+        more => format!("rank {} and {more} more", names.join(", ")),
+    }
 }
 
 /// An `int` of MPI from a count that was bounded before.

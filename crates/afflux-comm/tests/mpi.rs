@@ -88,6 +88,51 @@ fn failures_and_disagreements_end_no_wait_for_ever() {
     }
 }
 
+/// The same where ranks have no memory in common: they ask each other when they have waited for half a second.
+#[test]
+fn failures_and_disagreements_end_waits_across_nodes() {
+    for ranks in [1, 2, 3] {
+        let Some(launcher) = apart() else { return };
+        conforms_in(launcher, ranks, &["failures"]);
+    }
+}
+
+/// A launcher for ranks that behave as on several nodes, and warn after a second.
+fn apart() -> Option<Command> {
+    let mut launcher = launcher(family())?;
+    launcher.env("AFFLUX_NODE_COLLECTIVES", "off").env("AFFLUX_STALL_WARNING_SECONDS", "1");
+    Some(launcher)
+}
+
+#[test]
+fn who_ends_while_others_wait_is_named() {
+    for leaving in ["0", "1"] {
+        for launcher in [launcher(family()), apart()] {
+            let Some(launcher) = launcher else { return };
+            let output = run(launcher, 3, &["leave", leaving]);
+            let named = text(&output).matches(&format!("rank {leaving} left the communicator")).count();
+            assert!(output.status.success() && named >= 2, "rank {leaving} leaves: {}", text(&output));
+        }
+    }
+}
+
+#[test]
+fn a_warning_names_the_rank_that_is_late() {
+    for late in ["0", "2"] {
+        let near = launcher(family()).map(|mut launcher| {
+            launcher.env("AFFLUX_STALL_WARNING_SECONDS", "1");
+            launcher
+        });
+        for launcher in [near, apart()] {
+            let Some(launcher) = launcher else { return };
+            let output = run(launcher, 3, &["late", late]);
+            assert!(output.status.success(), "{}", text(&output));
+            let warnings = text(&output).matches(&format!("for rank {late}\n")).count();
+            assert!(warnings >= 2, "a barrier and an exchange wait for rank {late}: {}", text(&output));
+        }
+    }
+}
+
 /// As on several nodes: all collectives through MPI.
 #[test]
 fn conformance_without_the_memory_of_the_node() {
@@ -124,6 +169,18 @@ fn a_panic_or_death_of_one_rank_ends_the_others() {
         let output = run(launcher, 3, &[end, "1"]);
         assert!(!output.status.success(), "{end}: {}", text(&output));
         assert!(!text(&output).contains("conformance ok"), "{end}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_kill_of_one_rank_ends_the_others_in_whatever_call_they_are() {
+    for call in ["barrier", "exchange", "send", "reduction"] {
+        for launcher in [launcher(family()), apart()] {
+            let Some(launcher) = launcher else { return };
+            let output = run(launcher, 4, &["kill", "2", call]);
+            assert!(!output.status.success(), "{call}: {}", text(&output));
+            assert!(!text(&output).contains("goes on after"), "{call}: {}", text(&output));
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The conformance suite on MPI ranks: `mpirun -n 4 afflux-comm-conformance`. Prints `conformance ok` from rank 0.
 //!
-//! With arguments it does something else: `failures` is the part of the suite about ranks that fail, leave or disagree, `huge BYTES` broadcasts and exchanges one message of that length, `die RANK` lets
-//! a rank kill itself (to see what the MPI does with the others), `panic RANK` lets it panic, `leave RANK` lets it return
-//! while the others wait, and `host` is a host program that calls `MPI_Init` itself.
+//! With arguments it does something else: `failures` is the part of the suite about ranks that fail, leave or disagree;
+//! `huge BYTES` broadcasts and exchanges one message of that length; `die RANK` lets a rank kill itself (to see what the MPI
+//! does with the others), `kill RANK CALL` lets it be killed while the others are in a `barrier`, an `exchange` with it, a
+//! `send` to it or a `reduction`, `panic RANK` lets it panic, `leave RANK` lets it return while the others wait, `late RANK` lets
+//! it come late; and `host` is a host program that calls `MPI_Init` itself.
 
 use afflux_comm::Communicator;
 use afflux_comm::conformance::{Effort, run_all, run_failures, run_huge};
@@ -35,6 +37,24 @@ fn main() {
             let outcome = comm.barrier();
             println!("rank {} goes on after the death: {outcome:?}", comm.rank());
         }
+        ["kill", rank, call] => {
+            comm.barrier().expect("all ranks are here");
+            if comm.rank().to_string() == rank {
+                // The others are in the call by then.
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                let itself = std::process::id().to_string();
+                std::process::Command::new("kill").args(["-KILL", &itself]).status().expect("kill is there");
+            }
+            let from = rank.parse().expect("a rank");
+            let outcome = match call {
+                "barrier" => comm.barrier(),
+                "exchange" => comm.exchange(&[], &mut [(from, &mut [0; 100_000])]),
+                "send" => comm.exchange(&[(from, &[&[0; 1_000_000]])], &mut []),
+                "reduction" => comm.start_all_reduce(Vec::new()).and_then(|pending| pending.wait()).map(drop),
+                _ => panic!("no call {call}"),
+            };
+            println!("rank {} goes on after the kill: {outcome:?}", comm.rank());
+        }
         ["panic", rank] => {
             comm.barrier().expect("all ranks are here");
             assert!(comm.rank().to_string() != rank, "rank {rank} panics as asked");
@@ -46,12 +66,30 @@ fn main() {
             if comm.rank().to_string() == rank {
                 return;
             }
-            let outcome = comm.barrier();
-            println!("rank {} goes on after one has left: {outcome:?}", comm.rank());
+            let error = comm.barrier().expect_err("one has left");
+            println!("rank {} gets: {error}", comm.rank());
+            return;
+        }
+        ["late", rank] => {
+            comm.barrier().expect("all ranks are here");
+            if comm.rank().to_string() == rank {
+                std::thread::sleep(std::time::Duration::from_secs(4));
+            }
+            comm.barrier().expect("all ranks come");
+            let other = usize::from(rank == "0");
+            let mut buffer = [0];
+            if comm.rank().to_string() == rank {
+                std::thread::sleep(std::time::Duration::from_secs(4));
+                comm.exchange(&[(other, &[&[1]])], &mut []).expect("all ranks come");
+            } else {
+                let mut receives = [(rank.parse().expect("a rank"), &mut buffer[..])];
+                let receives = if comm.rank() == other { &mut receives[..] } else { &mut [] };
+                comm.exchange(&[], receives).expect("all ranks come");
+            }
         }
         _ => {
             eprintln!(
-                "usage: afflux-comm-conformance [failures | huge BYTES | die RANK | panic RANK | leave RANK | host]"
+                "usage: afflux-comm-conformance [failures | huge BYTES | die RANK | kill RANK CALL | panic RANK | leave RANK | late RANK | host]"
             );
             std::process::exit(2);
         }

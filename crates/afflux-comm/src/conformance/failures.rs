@@ -92,6 +92,8 @@ fn another_call(comm: &dyn Communicator, other: usize, late: bool) {
         reduce(comm)
     };
     match found {
+        // A rank that needs nothing of the others in its call hears of it in its next.
+        Ok(()) if comm.rank() == other => {}
         Err(CommError::Mismatch { message, .. }) => {
             for part in [format!("rank {other} is in exclusive_sum"), "is in all_reduce".to_owned()] {
                 assert!(message.contains(&part), "no {part:?} in {message:?}");

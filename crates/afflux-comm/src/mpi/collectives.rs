@@ -6,27 +6,32 @@ use std::rc::Rc;
 
 use mpi::ffi::{self, MPI_Comm, MPI_Request};
 
+use super::call::Call;
 use super::communicator::{MpiCommunicator, Peers};
-use super::environment::end_job;
 use super::errors::ReturnedErrors;
 use super::exchange::{Transfers, null_request};
 use super::node::{Gathered, Node, SparseLengths, SparseMessages};
 use super::pieces::byte;
 use super::poll::{Poll, test};
-use super::reduction::{MpiReduction, REDUCE_ELEMENTS_MAX, Requests, combined};
-use super::shared::{POISON, RawReduce};
+use super::reduction::{MpiReduction, Requests, another_call};
+use super::shared::{EQUAL, RawReduce};
 use super::{PIECE_BYTES_MAX, int, sparse};
-use crate::{CommError, CommOperation, PendingReduce, Received, Reduce, check as arguments};
+use crate::{CommError, CommOperation, PendingReduce, Received, Reduce, ReduceOp, check as arguments};
 
 /// The sort of messages of `exchange`, `gather` and `scatter`. Pairs match in order, so one tag serves all calls.
 const EXCHANGE: c_int = 0;
 /// Messages of `sparse_exchange`, in even calls; odd calls use the next.
 const SPARSE: c_int = 1;
-/// The message that carries the length of a broadcast and, if it fits, the payload: one call for what is short. With its
+/// The message that carries the call, the length of a broadcast and, if it fits, the payload: one call for what is short. With its
 /// header below the 4,096 bytes that Open MPI sends at once within a node: the root of a longer one waits for its children.
 const BROADCAST_HEAD_BYTES: usize = 2_048;
-/// Bytes of the length in it.
-const LENGTH_BYTES: usize = 8;
+/// Bytes of a word.
+const WORD_BYTES: usize = size_of::<u64>();
+/// Bytes of the call and the length in it.
+const HEAD_WORDS_BYTES: usize = 2 * WORD_BYTES;
+
+/// What a rank gives and gets in `MPI_Iallgatherv`, and the counts and places of all ranks.
+type AllGatherBuffers = (Vec<u8>, Vec<u8>, Vec<c_int>, Vec<c_int>);
 
 impl MpiCommunicator {
     fn node(&self) -> Option<&Rc<Node>> {
@@ -36,22 +41,40 @@ impl MpiCommunicator {
         }
     }
 
-    /// Starts a collective of MPI with `start` and waits for it. Its memory is the caller's and cannot be taken back: if
-    /// the wait turns out to be in vain the job ends.
-    fn run(
+    /// Starts a collective of MPI with `start` on `buffers`, whose memory is on the heap, and gives them back when it is
+    /// complete. A collective cannot be taken back: if the wait turns out to be in vain they stay in the hands of MPI.
+    fn run<B>(
         &self,
         call: &'static str,
         bulk: bool,
-        start: impl FnOnce(MPI_Comm, &mut MPI_Request) -> c_int,
-    ) -> Result<(), CommError> {
+        mut buffers: B,
+        start: impl FnOnce(MPI_Comm, &mut B, &mut MPI_Request) -> c_int,
+    ) -> Result<B, CommError> {
         let mut request = null_request();
-        self.check(start(self.collective_comm()?, &mut request), call)?;
-        let lookout = self.lookout(None);
+        self.check(start(self.collective_comm()?, &mut buffers, &mut request), call)?;
+        let lookout = self.lookout();
         let mut poll = Poll::new(self.patience, call, bulk, &*lookout);
         while !test(self.rank, &mut request, call)? {
-            poll.pause().unwrap_or_else(|error| end_job(self.rank, &error));
+            if let Err(error) = poll.pause() {
+                std::mem::forget(buffers);
+                self.keep_handle();
+                return Err(error);
+            }
         }
-        Ok(())
+        Ok(buffers)
+    }
+
+    /// Compares the word that came of `source` with that of the call that this rank is in.
+    fn compare(&self, source: usize, word: u64) -> Result<(), CommError> {
+        let mine = self.word();
+        match (Call::from_word(mine), Call::from_word(word)) {
+            _ if word == mine => Ok(()),
+            (Some(call), Some(other)) => Err(CommError::Mismatch {
+                call: call.operation.name(),
+                message: call.disagreement(self.rank, other, source),
+            }),
+            _ => Err(another_call(mine)),
+        }
     }
 
     /// Counts a call that goes through MPI alone.
@@ -77,75 +100,90 @@ impl MpiCommunicator {
 
     /// As [`Self::all_gather_words`], through MPI, within a call that has begun.
     fn all_gather_words_apart<const N: usize>(&self, words: [u64; N]) -> Result<Vec<[u64; N]>, CommError> {
-        let mut all = vec![[0; N]; self.size];
-        let count = int(N);
-        // SAFETY: N words from here, N words a rank into `all`; both live until the request is complete.
-        self.run("MPI_Iallgather", false, |comm, request| unsafe {
+        // The word of the call before those of the caller.
+        let given: Vec<u64> = std::iter::once(self.word()).chain(words).collect();
+        let count = int(given.len());
+        let buffers = (given, vec![0_u64; (N + 1) * self.size]);
+        // SAFETY: N + 1 words from here, as many a rank into `all`; both live until the request is complete.
+        let (_, all) = self.run("MPI_Iallgather", false, buffers, |comm, (given, all), request| unsafe {
             let word = ffi::RSMPI_UINT64_T;
-            ffi::MPI_Iallgather(words.as_ptr().cast(), count, word, all.as_mut_ptr().cast(), count, word, comm, request)
+            ffi::MPI_Iallgather(given.as_ptr().cast(), count, word, all.as_mut_ptr().cast(), count, word, comm, request)
         })?;
-        Ok(all)
+        let of_rank = |(source, words): (usize, &[u64])| {
+            self.compare(source, words[0])?;
+            Ok(words[1..].try_into().expect("N words behind that of the call"))
+        };
+        all.chunks_exact(N + 1).enumerate().map(of_rank).collect()
     }
 
     /// Collective: `bytes` of the root into those of the others, which have the same length.
-    fn broadcast_known(&self, root: usize, bytes: &mut [u8]) -> Result<(), CommError> {
-        for piece in bytes.chunks_mut(PIECE_BYTES_MAX) {
+    fn broadcast_known(&self, root: usize, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
+        for start in (0..bytes.len()).step_by(PIECE_BYTES_MAX) {
             // SAFETY: the piece lives until the request is complete.
-            self.run("MPI_Ibcast", true, |comm, request| unsafe {
+            bytes = self.run("MPI_Ibcast", true, bytes, |comm, bytes, request| unsafe {
+                let end = bytes.len().min(start + PIECE_BYTES_MAX);
+                let piece = &mut bytes[start..end];
                 ffi::MPI_Ibcast(piece.as_mut_ptr().cast(), int(piece.len()), byte(), int(root), comm, request)
             })?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Collective: `bytes` of the root, whose length all know.
     fn broadcast_long(&self, root: usize, length: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
+        let mut taken = std::mem::take(bytes);
         // Keeps what is there, which is overwritten: a caller who reuses the vector saves the zeros.
-        bytes.resize(length, 0);
-        self.broadcast_known(root, bytes)
+        taken.resize(length, 0);
+        *bytes = self.broadcast_known(root, taken)?;
+        Ok(())
     }
 
     /// Collective: on the root, zeros as long as the message of each rank, indexed by rank; nothing elsewhere.
     fn gather_lengths(&self, root: usize, length: usize) -> Result<Vec<Vec<u8>>, CommError> {
-        let length = length as u64;
-        let mut lengths = vec![0_u64; if self.rank == root { self.size } else { 0 }];
-        // SAFETY: one word from each rank into one a rank on the root.
-        self.run("MPI_Igather", false, |comm, request| unsafe {
+        let pairs = vec![[0_u64; 2]; if self.rank == root { self.size } else { 0 }];
+        let buffers = (Box::new([self.word(), length as u64]), pairs);
+        // SAFETY: two words from each rank into two a rank on the root; both live until the request is complete.
+        let (_, pairs) = self.run("MPI_Igather", false, buffers, |comm, (pair, pairs), request| unsafe {
             ffi::MPI_Igather(
-                (&raw const length).cast(),
-                1,
+                pair.as_ptr().cast(),
+                2,
                 ffi::RSMPI_UINT64_T,
-                lengths.as_mut_ptr().cast(),
-                1,
+                pairs.as_mut_ptr().cast(),
+                2,
                 ffi::RSMPI_UINT64_T,
                 int(root),
                 comm,
                 request,
             )
         })?;
-        let to_usize = |length| usize::try_from(length).expect("a length of another rank fits here");
-        Ok(lengths.into_iter().map(|length| vec![0; to_usize(length)]).collect())
+        let of_rank = |(source, &[word, length]): (usize, &[u64; 2])| {
+            self.compare(source, word)?;
+            Ok(vec![0; usize::try_from(length).expect("a length of another rank fits here")])
+        };
+        pairs.iter().enumerate().map(of_rank).collect()
     }
 
     /// Collective: the length of the root's message for this rank.
     fn scatter_lengths(&self, root: usize, messages: &[Vec<u8>]) -> Result<usize, CommError> {
-        let lengths: Vec<u64> = messages.iter().map(|message| message.len() as u64).collect();
-        let mut length = 0_u64;
-        // SAFETY: one word a rank on the root into one word on each rank; elsewhere the send side is ignored.
-        self.run("MPI_Iscatter", false, |comm, request| unsafe {
+        let pairs: Vec<[u64; 2]> = messages.iter().map(|message| [self.word(), message.len() as u64]).collect();
+        let buffers = (pairs, Box::new([0_u64; 2]));
+        // SAFETY: two words a rank on the root into two on each rank; elsewhere the send side is ignored. Both live until
+        // the request is complete.
+        let (_, pair) = self.run("MPI_Iscatter", false, buffers, |comm, (pairs, pair), request| unsafe {
             ffi::MPI_Iscatter(
-                lengths.as_ptr().cast(),
-                1,
+                pairs.as_ptr().cast(),
+                2,
                 ffi::RSMPI_UINT64_T,
-                (&raw mut length).cast(),
-                1,
+                pair.as_mut_ptr().cast(),
+                2,
                 ffi::RSMPI_UINT64_T,
                 int(root),
                 comm,
                 request,
             )
         })?;
-        Ok(usize::try_from(length).expect("a length of another rank fits here"))
+        self.compare(root, pair[0])?;
+        Ok(usize::try_from(pair[1]).expect("a length of another rank fits here"))
     }
 
     fn transfers(&self, call: &'static str) -> Transfers {
@@ -157,8 +195,12 @@ impl MpiCommunicator {
             return node.barrier();
         }
         self.begin_apart(CommOperation::Barrier, 0)?;
-        // SAFETY: plain collective call.
-        self.run("MPI_Ibarrier", false, |comm, request| unsafe { ffi::MPI_Ibarrier(comm, request) })
+        self.wait_for_all()
+    }
+
+    /// Collective: waits through MPI until all are in the call that has begun last: a reduction of nothing but its word.
+    pub(super) fn wait_for_all(&self) -> Result<(), CommError> {
+        self.start_reduction(&[])?.complete(self.patience, false, &*self.lookout()).map(drop)
     }
 
     pub(super) fn make_broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
@@ -171,24 +213,27 @@ impl MpiCommunicator {
         }
         self.begin_apart(CommOperation::Broadcast, root)?;
         let is_root = self.rank == root;
-        let mut head = [0_u8; BROADCAST_HEAD_BYTES];
-        let fits = |length: usize| length <= BROADCAST_HEAD_BYTES - LENGTH_BYTES;
+        let mut head = vec![0_u8; BROADCAST_HEAD_BYTES];
+        let fits = |length: usize| length <= BROADCAST_HEAD_BYTES - HEAD_WORDS_BYTES;
         if is_root {
-            head[..LENGTH_BYTES].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+            head[..WORD_BYTES].copy_from_slice(&self.word().to_le_bytes());
+            head[WORD_BYTES..HEAD_WORDS_BYTES].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
             if fits(bytes.len()) {
-                head[LENGTH_BYTES..][..bytes.len()].copy_from_slice(bytes);
+                head[HEAD_WORDS_BYTES..][..bytes.len()].copy_from_slice(bytes);
             }
         }
         // SAFETY: the head lives until the request is complete.
-        self.run("MPI_Ibcast", false, |comm, request| unsafe {
+        let head = self.run("MPI_Ibcast", false, head, |comm, head, request| unsafe {
             ffi::MPI_Ibcast(head.as_mut_ptr().cast(), int(head.len()), byte(), int(root), comm, request)
         })?;
-        let length = u64::from_le_bytes(head[..LENGTH_BYTES].try_into().expect("eight bytes"));
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        self.compare(root, word(&head[..WORD_BYTES]))?;
+        let length = word(&head[WORD_BYTES..HEAD_WORDS_BYTES]);
         let length = usize::try_from(length).expect("a length of another rank fits here");
         if fits(length) {
             if !is_root {
                 bytes.clear();
-                bytes.extend_from_slice(&head[LENGTH_BYTES..][..length]);
+                bytes.extend_from_slice(&head[HEAD_WORDS_BYTES..][..length]);
             }
             return Ok(());
         }
@@ -202,24 +247,16 @@ impl MpiCommunicator {
             return Ok(());
         }
         self.begin_apart(CommOperation::AllReduce, elements.len())?;
-        for piece in elements.chunks_mut(REDUCE_ELEMENTS_MAX) {
-            let mut result = vec![RawReduce { op: POISON, value: 0 }; piece.len()];
-            // SAFETY: `Reduce` has the layout of `RawReduce` (repr(C), repr(u64)); both buffers hold as many elements
-            // as the count says and live until the request is complete.
-            self.run("MPI_Iallreduce", piece.len() > 65_536, |comm, request| unsafe {
-                ffi::MPI_Iallreduce(
-                    piece.as_ptr().cast(),
-                    result.as_mut_ptr().cast(),
-                    int(piece.len()),
-                    self.shared.element_type,
-                    self.shared.combine,
-                    comm,
-                    request,
-                )
-            })?;
-            piece.copy_from_slice(&combined(piece, &result)?);
-        }
+        let requests = self.start_reduction(elements)?;
+        let result = requests.complete(self.patience, elements.len() > 65_536, &*self.lookout())?;
+        elements.copy_from_slice(&result);
         Ok(())
+    }
+
+    /// Collective: starts a reduction of MPI, within a call that has begun.
+    fn start_reduction(&self, elements: &[Reduce]) -> Result<Requests, CommError> {
+        self.shared.abandoned.free_complete();
+        Requests::start(self.collective_handle()?, &self.shared, self.rank, self.word(), elements)
     }
 
     pub(super) fn make_start_all_reduce(&self, elements: Vec<Reduce>) -> Result<Box<dyn PendingReduce>, CommError> {
@@ -228,8 +265,7 @@ impl MpiCommunicator {
             Peers::Apart(apart) => apart,
         };
         peers.begin(CommOperation::StartAllReduce, elements.len())?;
-        self.shared.abandoned.free_complete();
-        let requests = Requests::start(&self.handle, &self.shared, self.rank, elements)?;
+        let requests = self.start_reduction(&elements)?;
         Ok(Box::new(MpiReduction::new(requests, self.patience, Rc::clone(peers), Rc::clone(&self.shared))))
     }
 
@@ -255,28 +291,32 @@ impl MpiCommunicator {
             let mut all: Vec<Vec<u8>> = lengths.iter().map(|&length| vec![0; length]).collect();
             all[self.rank].copy_from_slice(bytes);
             for (root, message) in all.iter_mut().enumerate() {
-                self.broadcast_known(root, message)?;
+                *message = self.broadcast_known(root, std::mem::take(message))?;
             }
             return Ok(all);
         }
         let counts: Vec<c_int> = lengths.iter().map(|&length| int(length)).collect();
         let starts: Vec<c_int> =
             counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
-        let mut together = vec![0_u8; total];
-        // SAFETY: counts and starts describe `together`; all live until the request is complete.
-        self.run("MPI_Iallgatherv", total > 65_536, |comm, request| unsafe {
-            ffi::MPI_Iallgatherv(
-                bytes.as_ptr().cast(),
-                int(bytes.len()),
-                byte(),
-                together.as_mut_ptr().cast(),
-                counts.as_ptr(),
-                starts.as_ptr(),
-                byte(),
-                comm,
-                request,
-            )
-        })?;
+        let buffers = (bytes.to_vec(), vec![0_u8; total], counts, starts);
+        let start = |comm: MPI_Comm, buffers: &mut AllGatherBuffers, request: &mut MPI_Request| {
+            let (bytes, together, counts, starts) = buffers;
+            // SAFETY: counts and starts describe `together`; all live until the request is complete.
+            unsafe {
+                ffi::MPI_Iallgatherv(
+                    bytes.as_ptr().cast(),
+                    int(bytes.len()),
+                    byte(),
+                    together.as_mut_ptr().cast(),
+                    counts.as_ptr(),
+                    starts.as_ptr(),
+                    byte(),
+                    comm,
+                    request,
+                )
+            }
+        };
+        let (_, together, ..) = self.run("MPI_Iallgatherv", total > 65_536, buffers, start)?;
         let mut rest = &together[..];
         Ok(lengths.iter().map(|&length| rest.split_off(..length).expect("lengths sum to the whole").to_vec()).collect())
     }
@@ -295,7 +335,7 @@ impl MpiCommunicator {
                 // SAFETY: `bytes` outlives `finish`.
                 unsafe { transfers.send(root, &[bytes], self.tag(EXCHANGE))? };
             }
-            transfers.finish(&*self.lookout(None))?;
+            transfers.finish(&*self.lookout())?;
             return Ok(Vec::new());
         }
         all[root].copy_from_slice(bytes);
@@ -305,7 +345,7 @@ impl MpiCommunicator {
                 unsafe { transfers.receive(source, buffer.as_mut_ptr(), buffer.len(), self.tag(EXCHANGE))? };
             }
         }
-        transfers.finish(&*self.lookout(None))?;
+        transfers.finish(&*self.lookout())?;
         Ok(all)
     }
 
@@ -329,7 +369,7 @@ impl MpiCommunicator {
                     unsafe { transfers.send(destination, &[message], self.tag(EXCHANGE))? };
                 }
             }
-            transfers.finish(&*self.lookout(None))?;
+            transfers.finish(&*self.lookout())?;
             return Ok(messages[root].clone());
         }
         let mut mine = vec![0; length];
@@ -337,7 +377,7 @@ impl MpiCommunicator {
             // SAFETY: the vector is not touched before `finish`.
             unsafe { transfers.receive(root, mine.as_mut_ptr(), mine.len(), self.tag(EXCHANGE))? };
         }
-        transfers.finish(&*self.lookout(None))?;
+        transfers.finish(&*self.lookout())?;
         Ok(mine)
     }
 
@@ -346,21 +386,30 @@ impl MpiCommunicator {
             return node.exclusive_sum(value);
         }
         self.begin_apart(CommOperation::ExclusiveSum, 0)?;
-        let mut below = 0_u64;
-        // SAFETY: one word in, one word out; C adds unsigned words modulo 2^64.
-        self.run("MPI_Iexscan", false, |comm, request| unsafe {
+        let given = [RawReduce { op: EQUAL, value: self.word() }, RawReduce { op: ReduceOp::Sum as u64, value }];
+        let buffers = Box::new([given, given]);
+        // SAFETY: two elements in, two out, which live until the request is complete.
+        let buffers = self.run("MPI_Iexscan", false, buffers, |comm, buffers, request| unsafe {
+            let [given, below] = &mut **buffers;
             ffi::MPI_Iexscan(
-                (&raw const value).cast(),
-                (&raw mut below).cast(),
-                1,
-                ffi::RSMPI_UINT64_T,
-                ffi::RSMPI_SUM,
+                given.as_ptr().cast(),
+                below.as_mut_ptr().cast(),
+                int(given.len()),
+                self.shared.element_type,
+                self.shared.combine,
                 comm,
                 request,
             )
         })?;
         // MPI leaves the result of rank 0 undefined.
-        Ok(if self.rank == 0 { 0 } else { below })
+        if self.rank == 0 {
+            return Ok(0);
+        }
+        let [call, below] = buffers[1];
+        if (call.op, call.value) != (EQUAL, self.word()) {
+            return Err(another_call(self.word()));
+        }
+        Ok(below.value)
     }
 
     pub(super) fn make_sparse_exchange(&self, sends: &[(usize, &[u8])]) -> Result<Vec<Received>, CommError> {
@@ -389,8 +438,8 @@ impl MpiCommunicator {
         let call = self.sparse_calls.get();
         self.sparse_calls.set(call + 1);
         let tag = self.tag(SPARSE + c_int::from(call % 2 == 1));
-        let place = sparse::Place { comm: self.handle.get(), barrier: self.collective_comm()?, tag };
-        sparse::sparse_exchange(place, self.patience, sends, &*self.lookout(None))
+        let place = sparse::Place { messages: &self.handle, barrier: self.collective_handle()?, tag };
+        sparse::sparse_exchange(place, self.patience, sends, &*self.lookout())
     }
 
     /// The messages of a sparse exchange that did not fit the memory of the node: `lengths` of those that come, by source,
@@ -421,7 +470,7 @@ impl MpiCommunicator {
                 unsafe { transfers.send(destination, &[bytes], self.tag(EXCHANGE))? };
             }
         }
-        transfers.finish(&*self.lookout(None))?;
+        transfers.finish(&*self.lookout())?;
         received.append(&mut long);
         received.sort_unstable_by_key(|message| message.source);
         Ok(received)
@@ -434,7 +483,7 @@ impl MpiCommunicator {
     ) -> Result<(), CommError> {
         arguments::destinations("exchange", sends.iter().map(|send| send.0), self.size);
         arguments::destinations("exchange", receives.iter().map(|receive| receive.0), self.size);
-        let call = self.begin(CommOperation::Exchange, 0)?;
+        self.begin(CommOperation::Exchange, 0)?;
         let mut transfers = self.transfers("exchange");
         let mut own_receive = None;
         for (source, buffer) in receives.iter_mut() {
@@ -457,7 +506,7 @@ impl MpiCommunicator {
         let own = arguments::exchange_with_self(self.rank, own_send, own_receive);
         let host = self.shared.environment.is_host();
         let _returned_errors = host.then(|| ReturnedErrors::new(self.rank)).transpose()?;
-        let others = transfers.finish(&*self.lookout(Some(call)));
+        let others = transfers.finish(&*self.lookout());
         own.and(others)
     }
 }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use mpi::ffi::{self, MPI_Comm};
 
-use super::apart::Apart;
+use super::apart::{Apart, ApartLookout};
 use super::call::Call;
-use super::environment::Environment;
+use super::environment::{Environment, is_finalized};
 use super::handle::Handle;
 use super::node::memory::Memory;
 use super::node::{self, ExchangeLookout, Node};
-use super::poll::{Blind, Lookout, Patience};
+use super::poll::{Lookout, Patience};
 use super::shared::Shared;
 use super::{check, cores, int};
 use crate::{CommError, CommOperation, Communicator, NodeMap, NodeMemory, PendingReduce, Received, Reduce};
@@ -95,11 +95,17 @@ impl MpiCommunicator {
         let mut this = Self::over(duplicate, size, NodeMap::from_labels(&vec![0; size]), patience, shared);
         this.find_nodes()?;
         this.share_node()?;
+        if size > 1
+            && let Peers::Apart(_) = this.peers
+        {
+            let notices = this.shared.environment.notices(this.handle.get(), rank)?;
+            this.peers = Peers::Apart(Rc::new(Apart::root(rank, size, notices)));
+        }
         Ok(this)
     }
 
     fn over(handle: Handle, size: usize, nodes: NodeMap, patience: Patience, shared: Rc<Shared>) -> Self {
-        let peers = Peers::Apart(Rc::new(Apart::new(patience.rank)));
+        let peers = Peers::Apart(Rc::new(Apart::alone(patience.rank)));
         Self::with(peers, Rc::new(handle), size, nodes, patience, shared)
     }
 
@@ -144,16 +150,27 @@ impl MpiCommunicator {
     }
 
     /// For collective calls of MPI, collective itself when it is first asked.
-    pub(super) fn collective_comm(&self) -> Result<MPI_Comm, CommError> {
+    pub(super) fn collective_handle(&self) -> Result<&Rc<Handle>, CommError> {
         if !self.is_sharing() {
-            return Ok(self.handle.get());
+            return Ok(&self.handle);
         }
         if let Some(handle) = self.own_handle.get() {
-            return Ok(handle.get());
+            return Ok(handle);
         }
         // The section tells apart what several communicators make at a time, each rank in its own order.
         let handle = Handle::duplicate_of_group(self.handle.get(), int(self.section()), self.rank)?;
-        Ok(self.own_handle.get_or_init(|| Rc::new(handle)).get())
+        Ok(self.own_handle.get_or_init(|| Rc::new(handle)))
+    }
+
+    pub(super) fn collective_comm(&self) -> Result<MPI_Comm, CommError> {
+        Ok(self.collective_handle()?.get())
+    }
+
+    /// A collective call of MPI is under way that will never be complete: its communicator must not be freed.
+    pub(super) fn keep_handle(&self) {
+        if let Ok(handle) = self.collective_handle() {
+            std::mem::forget(Rc::clone(handle));
+        }
     }
 
     pub(super) fn check(&self, code: c_int, call: &'static str) -> Result<(), CommError> {
@@ -161,26 +178,50 @@ impl MpiCommunicator {
     }
 
     /// Begins a collective call that does not go through the memory of the node at first.
-    pub(super) fn begin(&self, operation: CommOperation, argument: usize) -> Result<Call, CommError> {
+    pub(super) fn begin(&self, operation: CommOperation, argument: usize) -> Result<(), CommError> {
         match &self.peers {
-            Peers::Near(node) => node.begin(operation, argument),
+            Peers::Near(node) => node.begin(operation, argument).map(drop),
             Peers::Apart(apart) => apart.begin(operation, argument),
         }
     }
 
-    /// What to look at in a wait for MPI: in an exchange of messages, or in a collective call of MPI (`None`).
-    pub(super) fn lookout(&self, call: Option<Call>) -> Box<dyn Lookout + '_> {
+    /// What to look at in a wait for MPI in the call that has begun last.
+    pub(super) fn lookout(&self) -> Box<dyn Lookout + '_> {
         match &self.peers {
-            Peers::Near(node) => Box::new(ExchangeLookout::new(node, call)),
-            Peers::Apart(_) => Box::new(Blind),
+            Peers::Near(node) => Box::new(ExchangeLookout::new(node)),
+            Peers::Apart(apart) => Box::new(ApartLookout::new(apart)),
         }
+    }
+
+    /// A communicator just made of the ranks `members` of `parent` (in their new order) reaches them as that one does, unless
+    /// they share memory. Not before it is made: what others do with it by then is no failure of making it.
+    fn meet(&mut self, parent: &Peers, members: &[usize]) {
+        if let (Peers::Apart(_), Peers::Apart(parent)) = (&self.peers, parent) {
+            self.peers = Peers::Apart(Rc::new(parent.child(members, self.rank)));
+        }
+    }
+
+    /// The word of the call that has begun last; 0 before the first.
+    pub(super) fn word(&self) -> u64 {
+        match &self.peers {
+            Peers::Near(node) => node.current(),
+            Peers::Apart(apart) => apart.current(),
+        }
+        .map_or(0, Call::to_word)
     }
 
     /// An error spends the communicator for all.
     fn checked<T>(&self, outcome: Result<T, CommError>) -> Result<T, CommError> {
-        outcome.inspect_err(|error| match &self.peers {
-            Peers::Near(node) => node.fail(error),
-            Peers::Apart(apart) => apart.fail(error),
+        outcome.map_err(|error| match &self.peers {
+            Peers::Near(node) => {
+                node.fail(&error);
+                error
+            }
+            Peers::Apart(apart) => {
+                let error = apart.explain(error);
+                apart.fail(&error);
+                error
+            }
         })
     }
 
@@ -223,10 +264,13 @@ impl MpiCommunicator {
         }
         if let Peers::Apart(apart) = &self.peers {
             apart.begin(CommOperation::Duplicate, 0)?;
+            // While ranks wait for each other here they still hear from others; in MPI_Comm_dup they would not.
+            self.wait_for_all()?;
         }
         let handle = Handle::duplicate_of(self.collective_comm()?, self.rank)?;
         let mut this = Self::over(handle, self.size, nodes, self.patience, shared);
         this.share_node()?;
+        this.meet(&self.peers, &(0..self.size).collect::<Vec<_>>());
         Ok(Box::new(this))
     }
 
@@ -257,6 +301,7 @@ impl MpiCommunicator {
         let patience = Patience { rank: place, ..self.patience };
         let mut this = Self::over(handle, members.len(), nodes, patience, Rc::clone(&self.shared));
         this.share_node()?;
+        this.meet(&self.peers, &members.iter().map(|member| member.2).collect::<Vec<_>>());
         Ok(Some(Box::new(this)))
     }
 
@@ -273,8 +318,10 @@ impl MpiCommunicator {
 
 impl Drop for MpiCommunicator {
     fn drop(&mut self) {
-        if let Peers::Near(node) = &self.peers {
-            node.close();
+        match &self.peers {
+            Peers::Near(node) => node.close(),
+            Peers::Apart(apart) if !is_finalized() && !std::thread::panicking() => apart.leave(),
+            Peers::Apart(_) => {}
         }
     }
 }
@@ -357,14 +404,14 @@ impl Communicator for MpiCommunicator {
     fn fail(&self, cause: &str) {
         match &self.peers {
             Peers::Near(node) => node.fail_with(cause, false),
-            Peers::Apart(apart) => apart.fail_with(cause),
+            Peers::Apart(apart) => apart.fail_with(cause, false),
         }
     }
 
     fn look_around(&self, call: &'static str) -> Result<(), CommError> {
         match &self.peers {
             Peers::Near(node) => self.checked(node.look_around(call)),
-            Peers::Apart(apart) => apart.look_around().and_then(|()| self.checked(self.handle.look_after(self.rank))),
+            Peers::Apart(apart) => self.checked(apart.listen(call).and_then(|()| self.handle.look_after(self.rank))),
         }
     }
 

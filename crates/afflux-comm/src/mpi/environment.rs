@@ -1,5 +1,6 @@
 //! The life of MPI in this process.
 
+use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::ptr;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 use mpi::ffi::{self, MPI_Comm};
 
 use super::errors::return_predefined_errors;
+use super::notices::Notices;
 use super::{MpiCommunicator, check, library_version};
 use crate::CommError;
 use crate::launch::{self, Build};
@@ -49,6 +51,8 @@ impl MpiWorld {
 pub(super) struct Environment {
     /// We started MPI and end it.
     owned: bool,
+    /// For ranks that have no memory in common.
+    notices: OnceCell<Rc<Notices>>,
 }
 
 impl Environment {
@@ -57,7 +61,7 @@ impl Environment {
         let build = Build::of_library(&version);
         let launch = launch::decide(&build, |name| std::env::var(name).ok())?;
         if is_initialized()? {
-            let environment = Self { owned: false };
+            let environment = Self { owned: false, notices: OnceCell::new() };
             launch::check_world_size(&build, launch, world_size()?, |name| std::env::var(name).ok())?;
             return Ok(Rc::new(environment));
         }
@@ -67,7 +71,7 @@ impl Environment {
             ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), ffi::RSMPI_THREAD_FUNNELED, &raw mut provided)
         };
         check(code, "MPI_Init_thread", 0)?;
-        let environment = Self { owned: true };
+        let environment = Self { owned: true, notices: OnceCell::new() };
         return_predefined_errors()?;
         // SAFETY: a constant that the C shim initialises.
         if provided < unsafe { ffi::RSMPI_THREAD_FUNNELED } {
@@ -81,6 +85,15 @@ impl Environment {
         Ok(Rc::new(environment))
     }
 
+    /// Collective over `comm`, which has all ranks of this environment: how they reach each other besides their calls.
+    pub(super) fn notices(&self, comm: MPI_Comm, rank: usize) -> Result<Rc<Notices>, CommError> {
+        if let Some(notices) = self.notices.get() {
+            return Ok(Rc::clone(notices));
+        }
+        let notices = Rc::new(Notices::over(comm, rank)?);
+        Ok(Rc::clone(self.notices.get_or_init(|| notices)))
+    }
+
     /// Whether MPI is the host program's, whose settings are not ours to change.
     pub(super) fn is_host(&self) -> bool {
         !self.owned
@@ -89,7 +102,7 @@ impl Environment {
     /// The MPI that the host program has started.
     pub(super) fn of_host() -> Result<Rc<Self>, CommError> {
         if is_initialized()? {
-            return Ok(Rc::new(Self { owned: false }));
+            return Ok(Rc::new(Self { owned: false, notices: OnceCell::new() }));
         }
         Err(CommError::Launcher("a communicator of the host program was given before it called MPI_Init".to_owned()))
     }
@@ -105,6 +118,10 @@ impl Drop for Environment {
             // SAFETY: MPI is initialised and not finalised.
             unsafe { ffi::MPI_Abort(world(), PANIC_EXIT_CODE) };
             return;
+        }
+        if let Some(notices) = self.notices.take() {
+            // An error here is one of a job that ends.
+            let _ = notices.finish();
         }
         // SAFETY: MPI is initialised and not finalised; every communicator of ours holds this environment, so none is left.
         unsafe { ffi::MPI_Finalize() };

@@ -89,6 +89,8 @@ pub(super) struct Node {
     patience: Patience,
     /// Calls that this rank has begun, modulo 2^32; equal on all ranks between calls.
     calls: Cell<u32>,
+    /// The call that it has begun last.
+    current: Cell<Option<Call>>,
     /// Calls through slots that it has begun.
     turns: Cell<u64>,
     under_way: RefCell<UnderWay>,
@@ -130,6 +132,7 @@ impl Node {
             size,
             patience,
             calls: Cell::new(0),
+            current: Cell::new(None),
             turns: Cell::new(0),
             under_way: RefCell::default(),
             has_failed: Cell::new(false),
@@ -158,11 +161,17 @@ impl Node {
         let number = self.calls.get();
         self.calls.set(number.wrapping_add(1));
         let call = Call { operation, argument: argument as u64, number };
+        self.current.set(Some(call));
         self.check_failure(operation.name())?;
         self.line(self.rank).call.store(call.to_word(), Ordering::Release);
         // Pieces that others wait for are moved on in passing.
         self.advance()?;
         Ok(call)
+    }
+
+    /// The call that has begun last.
+    pub(super) fn current(&self) -> Option<Call> {
+        self.current.get()
     }
 
     fn place<T>(&self, offset: usize) -> &T {

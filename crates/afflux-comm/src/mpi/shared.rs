@@ -14,6 +14,9 @@ use crate::CommError;
 /// An operation that no rank asked for: what becomes of an element whose ranks disagree.
 pub(super) const POISON: u64 = u64::MAX;
 
+/// The operation of an element that must be equal on all ranks.
+pub(super) const EQUAL: u64 = 3;
+
 /// A [`Reduce`] whose operation may be anything.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -77,13 +80,14 @@ unsafe extern "C" fn combine_elements(
         unsafe {
             let other = input.add(index).read_unaligned();
             let mut mine = inout.add(index).read_unaligned();
-            if mine.op != other.op {
+            if mine.op != other.op || (mine.op == EQUAL && mine.value != other.value) {
                 mine.op = POISON;
             }
             mine.value = match mine.op {
                 0 => mine.value.wrapping_add(other.value),
                 1 => mine.value.min(other.value),
                 2 => mine.value.max(other.value),
+                EQUAL => mine.value,
                 _ => 0,
             };
             inout.add(index).write_unaligned(mine);

@@ -10,10 +10,12 @@
 
 use std::ffi::c_int;
 
-use mpi::ffi::{self, MPI_Comm, MPI_Message};
+use std::rc::Rc;
 
-use super::environment::end_job;
+use mpi::ffi::{self, MPI_Message, MPI_Request};
+
 use super::exchange::null_request;
+use super::handle::Handle;
 use super::pieces::Message;
 use super::poll::{Lookout, Patience, Poll, empty_status, received_bytes, test, test_all, wait};
 use super::{check, int};
@@ -21,77 +23,97 @@ use crate::{CommError, Received};
 
 /// Where the exchange happens.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Place<'a> {
     /// For the messages.
-    pub(super) comm: MPI_Comm,
+    pub(super) messages: &'a Rc<Handle>,
     /// For the barrier.
-    pub(super) barrier: MPI_Comm,
+    pub(super) barrier: &'a Rc<Handle>,
     /// Of the messages; another than in the call before and the call after.
     pub(super) tag: c_int,
 }
 
-/// The exchange among other ranks; messages to itself are the caller's. If the wait turns out to be in vain the job ends.
+/// Sends under way, with the bytes that MPI reads. Dropped before they are complete, they stay in memory.
+struct Sends<'a> {
+    place: Place<'a>,
+    requests: Vec<MPI_Request>,
+    bytes: Vec<Vec<u8>>,
+    is_complete: bool,
+}
+
+impl Drop for Sends<'_> {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            std::mem::forget(std::mem::take(&mut self.bytes));
+            std::mem::forget((Rc::clone(self.place.messages), Rc::clone(self.place.barrier)));
+        }
+    }
+}
+
+impl<'a> Sends<'a> {
+    fn start(place: Place<'a>, rank: usize, sends: &[(usize, &[u8])]) -> Result<Self, CommError> {
+        let mut this = Self { place, requests: Vec::new(), bytes: Vec::new(), is_complete: false };
+        for &(destination, bytes) in sends {
+            let bytes = bytes.to_vec();
+            let message = Message::of_slices(&[&bytes], rank)?;
+            let mut request = null_request();
+            // SAFETY: the bytes are on the heap and kept until the request is complete, or for ever. MPI keeps the type.
+            let code = unsafe {
+                ffi::MPI_Issend(
+                    message.address,
+                    message.count,
+                    message.datatype,
+                    int(destination),
+                    place.tag,
+                    place.messages.get(),
+                    &raw mut request,
+                )
+            };
+            check(code, "MPI_Issend", rank)?;
+            this.bytes.push(bytes);
+            this.requests.push(request);
+        }
+        Ok(this)
+    }
+}
+
+/// The exchange among other ranks; messages to itself are the caller's. If the wait turns out to be in vain, copies of the
+/// messages stay in the hands of MPI.
 pub(super) fn sparse_exchange(
-    place: Place,
+    place: Place<'_>,
     patience: Patience,
     sends: &[(usize, &[u8])],
     lookout: &dyn Lookout,
 ) -> Result<Vec<Received>, CommError> {
-    let Place { comm, barrier: barrier_comm, tag } = place;
     let rank = patience.rank;
-    let mut messages = Vec::with_capacity(sends.len());
-    let mut requests = Vec::with_capacity(sends.len());
-    for &(destination, bytes) in sends {
-        let message = Message::of_slices(&[bytes], rank)?;
-        let mut request = null_request();
-        // SAFETY: `sends` and `messages` outlive the request: this function returns without an error only when it is
-        // complete. (After an error of MPI nothing is promised about any request; the communicator is spent.)
-        let code = unsafe {
-            ffi::MPI_Issend(
-                message.address,
-                message.count,
-                message.datatype,
-                int(destination),
-                tag,
-                comm,
-                &raw mut request,
-            )
-        };
-        check(code, "MPI_Issend", rank)?;
-        messages.push(message);
-        requests.push(request);
-    }
+    let mut sends = Sends::start(place, rank, sends)?;
     let mut received = Vec::new();
     let mut barrier = null_request();
     let mut in_barrier = false;
     let mut poll = Poll::new(patience, "sparse_exchange", false, lookout);
     loop {
-        if let Some(message) = receive_next(comm, patience, tag, lookout)? {
+        if let Some(message) = receive_next(place, patience, lookout)? {
             received.push(message);
             poll = Poll::new(patience, "sparse_exchange", false, lookout);
             continue;
         }
-        if !in_barrier && test_all(rank, &mut requests, "MPI_Issend")? {
+        if !in_barrier && test_all(rank, &mut sends.requests, "MPI_Issend")? {
             // SAFETY: all ranks of the communicator enter it, once a call.
-            check(unsafe { ffi::MPI_Ibarrier(barrier_comm, &raw mut barrier) }, "MPI_Ibarrier", rank)?;
+            check(unsafe { ffi::MPI_Ibarrier(place.barrier.get(), &raw mut barrier) }, "MPI_Ibarrier", rank)?;
             in_barrier = true;
         } else if in_barrier && test(rank, &mut barrier, "MPI_Ibarrier")? {
             break;
         } else {
-            poll.pause().unwrap_or_else(|error| end_job(rank, &error));
+            poll.pause()?;
         }
     }
+    sends.is_complete = true;
     received.sort_unstable_by_key(|message: &Received| message.source);
     Ok(received)
 }
 
 /// Receives one message with this tag, if there is one.
-fn receive_next(
-    comm: MPI_Comm,
-    patience: Patience,
-    tag: c_int,
-    lookout: &dyn Lookout,
-) -> Result<Option<Received>, CommError> {
+fn receive_next(place: Place<'_>, patience: Patience, lookout: &dyn Lookout) -> Result<Option<Received>, CommError> {
+    let (comm, tag) = (place.messages.get(), place.tag);
     let rank = patience.rank;
     let mut found: c_int = 0;
     let mut status = empty_status();
@@ -114,7 +136,9 @@ fn receive_next(
         unsafe { ffi::MPI_Imrecv(buffer.address, buffer.count, buffer.datatype, &raw mut matched, &raw mut request) };
     check(code, "MPI_Imrecv", rank)?;
     if let Err(error) = wait(patience, &mut request, "MPI_Imrecv", true, lookout) {
-        end_job(rank, &error);
+        // MPI may still write to it.
+        std::mem::forget((bytes, buffer));
+        return Err(error);
     }
     // SAFETY: MPI has written all `length` bytes of the matched message.
     unsafe { bytes.set_len(length) };

@@ -14,6 +14,7 @@ use super::Node;
 use super::layout::{Line, TEXT_BYTES};
 use crate::CommError;
 use crate::mpi::call::Call;
+use crate::mpi::names;
 use crate::mpi::poll::Lookout;
 
 /// How long a message may be missing of a rank that is past the exchange: far longer than MPI needs to deliver it.
@@ -166,31 +167,25 @@ impl Node {
     /// Those of `whom` that have not entered turn `number`, in words.
     pub(super) fn missing(&self, number: u64, whom: impl Fn(usize) -> bool) -> String {
         let behind = |&rank: &usize| whom(rank) && self.line(rank).turns.load(Ordering::Acquire) <= number;
-        names(self.others().filter(behind).collect())
+        names_or_earlier(&self.others().filter(behind).collect::<Vec<_>>())
     }
 
     /// Those that have not contributed piece `number` of the reductions, in words.
     pub(super) fn missing_piece(&self, number: u64) -> String {
         let behind = |&rank: &usize| self.line(rank).pieces.load(Ordering::Acquire) <= number;
-        names(self.others().filter(behind).collect())
+        names_or_earlier(&self.others().filter(behind).collect::<Vec<_>>())
     }
 }
 
-/// Ranks in words.
-fn names(missing: Vec<usize>) -> String {
-    let names: Vec<_> = missing.iter().take(8).map(usize::to_string).collect();
-    match missing.len() - names.len() {
-        0 if names.is_empty() => "ranks that are still in an earlier call".to_owned(),
-        0 => format!("rank {}", names.join(", ")),
-        more => format!("rank {} and {more} more", names.join(", ")),
-    }
+/// Ranks in words; where there are none, those are waited for that have entered and not left.
+fn names_or_earlier(missing: &[usize]) -> String {
+    if missing.is_empty() { "ranks that are still in an earlier call".to_owned() } else { names(missing) }
 }
 
 /// What a rank looks at while it waits for MPI.
 pub(in crate::mpi) struct ExchangeLookout<'a> {
     node: &'a Node,
-    /// The exchange of messages, to be compared with the call that the others are in; `None` where all are known to be in
-    /// the same.
+    /// To be compared with the calls that the others are in; `None` before the first.
     call: Option<Call>,
     /// Ranks whose messages have not come, or have not been taken; each once or twice.
     peers: RefCell<Vec<usize>>,
@@ -199,8 +194,8 @@ pub(in crate::mpi) struct ExchangeLookout<'a> {
 }
 
 impl<'a> ExchangeLookout<'a> {
-    pub(in crate::mpi) fn new(node: &'a Node, call: Option<Call>) -> Self {
-        Self { node, call, peers: RefCell::default(), doubt: Cell::new(None) }
+    pub(in crate::mpi) fn new(node: &'a Node) -> Self {
+        Self { node, call: node.current.get(), peers: RefCell::default(), doubt: Cell::new(None) }
     }
 }
 
@@ -250,6 +245,6 @@ impl Lookout for ExchangeLookout<'_> {
         let mut peers = self.peers.borrow().clone();
         peers.sort_unstable();
         peers.dedup();
-        names(peers)
+        names_or_earlier(&peers)
     }
 }
