@@ -12,7 +12,7 @@ use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
 use afflux_plan::{
     AccessSummary, AggregatorLayout, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Locks, Method, Partition, Rank, choose_method,
+    INDEPENDENT_WRITE_PIECE_BYTES_MIN, LayoutRequest, Locks, Method, Partition, Rank, choose_method,
 };
 use afflux_storage::StorageFile;
 
@@ -94,7 +94,11 @@ impl CollectiveFile {
     /// compared the hints. Ranks whose hints differ all the same learn of it from the verdict of the first access.
     #[must_use]
     pub fn over(comm: Box<dyn Communicator>, file: Arc<dyn StorageFile>, hints: Hints) -> Self {
-        let layout = AggregatorLayout::choose(&comm.nodes().node_of_rank, hints.aggregator_count);
+        let layout = AggregatorLayout::choose(&LayoutRequest {
+            node_of_rank: &comm.nodes().node_of_rank,
+            count: hints.aggregator_count,
+            ..LayoutRequest::default()
+        });
         Self {
             comm,
             file,

@@ -294,6 +294,20 @@ impl FileDomains {
         })
     }
 
+    /// The storage targets, of a file whose stripes go round `targets`, that an aggregator may deal with, ascending; all of them
+    /// where domains are not cut by stripes.
+    ///
+    /// # Panics
+    /// If there is no such aggregator.
+    #[must_use]
+    pub fn targets_of(&self, aggregator: AggregatorIndex, targets: NonZeroU64) -> Vec<u64> {
+        self.check(aggregator);
+        match &self.dealing {
+            None => (0..targets.get()).collect(),
+            Some(dealing) => dealing.targets_of(aggregator.0 as u64, targets.get()),
+        }
+    }
+
     fn check(&self, aggregator: AggregatorIndex) {
         assert!(aggregator.0 < self.aggregator_count, "aggregator {} of {}", aggregator.0, self.aggregator_count);
     }

@@ -15,6 +15,7 @@ mod extents;
 mod layout;
 mod range;
 mod sends;
+mod throttle;
 pub mod wire;
 
 pub use choice::{FileTraits, Locks, PartitionMethod};
@@ -25,6 +26,7 @@ pub use decide::{
 };
 pub use domains::{Block, FileDomains, Partition};
 pub use extents::{Extents, PayloadIndex, Run};
-pub use layout::AggregatorLayout;
+pub use layout::{AggregatorLayout, LayoutRequest, Order, Topology};
 pub use range::{AggregatorIndex, ByteRange, Rank};
 pub use sends::{Send, owners_of, plan_sends};
+pub use throttle::{RingPlace, Throttle};

@@ -49,7 +49,10 @@ fn check_invariants(extents: &Extents) -> Result<(), TestCaseError> {
         end = run.end();
     }
     prop_assert_eq!(extents.bytes(), extents.runs().iter().map(Run::bytes).sum::<u64>());
-    prop_assert_eq!(extents.piece_count(), extents.pieces().count() as u64);
+    // Made-up bytes may describe more pieces than anybody can count.
+    if extents.piece_count() < 1 << 20 {
+        prop_assert_eq!(extents.piece_count(), extents.pieces().count() as u64);
+    }
     Ok(())
 }
 

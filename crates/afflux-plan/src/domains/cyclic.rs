@@ -185,6 +185,24 @@ impl Dealing {
         (first * targets, ((last + 1) * targets).min(self.aggregators) - first * targets)
     }
 
+    /// The targets, of `targets` round which the stripes of the file go, that an aggregator may deal with, ascending.
+    pub(super) fn targets_of(&self, aggregator: u64, targets: u64) -> Vec<u64> {
+        let mut found: Vec<u64> = match self.targets {
+            // Its stripes are those with one remainder: their targets repeat after so many at most.
+            None => (0..targets).map(|number| (aggregator + number * self.aggregators) % targets).collect(),
+            Some(own) => self
+                .share(aggregator, own)
+                .iter()
+                .filter(|rectangle| rectangle.rows > 0)
+                .flat_map(|rectangle| rectangle.target..rectangle.target + rectangle.targets)
+                .map(|target| target % targets)
+                .collect(),
+        };
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// Static-cyclic: the first stripe of an aggregator in the range, or the first behind it.
     fn static_first(&self, aggregator: u64) -> u64 {
         let phase = (aggregator + self.aggregators - self.stripe_first % self.aggregators) % self.aggregators;
