@@ -10,6 +10,7 @@ pub mod profile;
 mod selection;
 pub mod synth;
 pub mod verify;
+pub mod watch;
 
 use crate::failure::Failure;
 use afflux::file::{ReadError, SeriesFile};

@@ -40,6 +40,7 @@ enum Command {
     Info(commands::info::Info),
     Verify(commands::verify::Verify),
     Plot(commands::plot::Plot),
+    Watch(commands::watch::Watch),
     Export(commands::export::Export),
     Bench(commands::bench::Bench),
     Profile(commands::profile::Profile),
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Info(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Plot(command) => command.run(),
+        Command::Watch(command) => command.run(),
         Command::Export(command) => command.run(),
         Command::Bench(command) => command.run(),
         // What the job exits with is passed on.

@@ -37,6 +37,7 @@ fn every_command_has_help_with_an_example() {
         "info",
         "verify",
         "plot",
+        "watch",
         "export",
         "bench",
         "bench sampling",
@@ -274,6 +275,47 @@ fn pictures_are_drawn_in_both_formats() {
     works(here.path(), &["plot", "a.nc", "--var", "v1", "--point", "3", "--spectrum", "-o", "x.svg"]);
     let drawing = fs::read_to_string(here.path().join("x.svg")).unwrap();
     assert!(drawing.contains("frequency") && drawing.contains("width=\"1600\""));
+}
+
+#[test]
+fn a_frame_of_the_live_view_goes_into_a_pipe() {
+    let here = with_file();
+    let frame = works(here.path(), &["watch", "a.nc", "--var", "v1", "--point", "3", "5", "--once"]);
+    let lines: Vec<&str> = frame.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (30, "v1  3  5"));
+    assert_eq!(lines[29], "a.nc  sealed up to step 59, 60 rows, closed");
+    let frames =
+        works(here.path(), &["watch", "a.nc", "--point", "9", "--frames", "2", "--interval", "0.01", "--json"]);
+    let frames: Vec<Value> = frames.lines().map(json).collect();
+    assert_eq!((frames.len(), &frames[0]), (2, &frames[1]));
+    assert_eq!((&frames[0]["step_last"], &frames[0]["points"][0]), (&59.into(), &"9".into()));
+    fails(here.path(), 1, &["watch", "missing.nc", "--once"]);
+    fails(here.path(), 1, &["watch", "a.nc", "--var", "nonsense", "--once"]);
+    fails(here.path(), 2, &["watch", "a.nc"]);
+    fails(here.path(), 2, &["watch", "a.nc", "--once", "--interval", "0"]);
+}
+
+/// The view outlives the end of one run and the beginning of the next.
+#[test]
+fn the_live_view_goes_on_over_a_close_and_a_resume() {
+    let here = tempfile::tempdir().unwrap();
+    let synth = |more: &[&'static str]| {
+        let run = ["synth", "--points", "4", "--variables", "1", "--window", "5", "--steps", "30", "--out", "a.nc"];
+        works(here.path(), &[&run[..], more].concat());
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_afflux"));
+    command.args(["watch", "a.nc", "--frames", "60", "--interval", "0.05", "--json"]).current_dir(here.path());
+    let watch = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    synth(&["--step-seconds", "0.01"]);
+    synth(&["--start-step", "30", "--resume", "--step-seconds", "0.01"]);
+    let output = watch.wait_with_output().unwrap();
+    let frames: Vec<Value> = text(&output.stdout).lines().map(json).collect();
+    assert_eq!((output.status.code(), frames.len()), (Some(0), 60));
+    assert!(!frames[0]["problem"].is_null(), "the file was not there: {}", frames[0]);
+    let steps: Vec<i64> = frames.iter().filter_map(|frame| frame["step_last"].as_i64()).collect();
+    assert!(steps.is_sorted() && steps.last() == Some(&59), "{steps:?}");
+    assert!(steps.iter().any(|step| (5..25).contains(step)), "it was seen growing: {steps:?}");
 }
 
 #[test]
