@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use memmap2::{Advice, MmapMut};
 
 /// A huge page.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// From half a huge page on, a mapping of whole ones is worth its padding.
 const MAPPED_BYTES_MIN: usize = HUGE_PAGE_BYTES / 2;

@@ -58,6 +58,7 @@ pub struct SeriesBuilder {
     pub(crate) in_background: bool,
     pub(crate) helper_bytes_min: u64,
     pub(crate) seal_on_signal: Option<SealOnSignal>,
+    pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) chunk_steps: u64,
     pub(crate) chunk_bytes: u64,
     pub(crate) existing: Existing,
@@ -81,6 +82,7 @@ impl SeriesBuilder {
             in_background: true,
             helper_bytes_min: HELPER_BYTES_MIN,
             seal_on_signal: None,
+            memory_limit_bytes: None,
             chunk_steps: CHUNK_STEPS,
             chunk_bytes: CHUNK_BYTES,
             existing: Existing::default(),
@@ -141,6 +143,14 @@ impl SeriesBuilder {
     #[must_use]
     pub fn seal_on_signal(mut self, settings: SealOnSignal) -> Self {
         self.seal_on_signal = Some(settings);
+        self
+    }
+
+    /// The most memory in bytes that the writer may come to take on a rank (no limit unless set). Where its bound
+    /// ([`SeriesBuilder::memory_bound`]) is larger on any rank, `open` refuses on all of them, before there is a file.
+    #[must_use]
+    pub fn memory_limit_bytes(mut self, bytes: u64) -> Self {
+        self.memory_limit_bytes = Some(bytes);
         self
     }
 

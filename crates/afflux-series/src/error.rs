@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use afflux_comm::CommError;
 use afflux_container::{ElementType, WriteError};
 
-use crate::Step;
+use crate::{MemoryBound, Step};
 
 /// Why a writer could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,19 @@ pub enum OpenError {
     /// The collective engine refused.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
+    /// The writer could come to take more memory than it may.
+    #[error(
+        "rank {rank} could come to need {bound}, the limit is {:.1} MiB; choose a smaller window, smaller columns of chunks, or more ranks",
+        *limit_bytes as f64 / f64::from(1 << 20)
+    )]
+    Memory {
+        /// The rank.
+        rank: usize,
+        /// The limit that was given.
+        limit_bytes: u64,
+        /// What it could come to need, part by part.
+        bound: MemoryBound,
+    },
     /// A rank failed alone: it refused its settings or points, has no memory for its windows, or cannot open the created file.
     #[error("{message} (rank {rank})")]
     Elsewhere {

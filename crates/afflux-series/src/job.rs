@@ -16,7 +16,7 @@ use crate::layout::{Layout, Segment};
 use crate::window::Window;
 
 /// Blocks put together before they are written: a part of a second-level cache, and enough for a call to the kernel not to matter.
-const STRETCH_BYTES: usize = 512 << 10;
+pub(crate) const STRETCH_BYTES: usize = 512 << 10;
 
 /// One set's rows.
 pub(crate) struct Part {

@@ -37,7 +37,7 @@ impl SeriesBuilder {
     pub fn open(self, comm: &dyn Communicator) -> Result<SeriesWriter, OpenError> {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
-        let Registration { sets, warnings, resumed, mut container } = self.register(&*comm)?;
+        let Registration { sets, warnings, resumed, mut container, bound } = self.register(&*comm)?;
         let lengths =
             Lengths { chunk_steps: self.chunk_steps, window_steps: self.window_steps, two_windows: self.in_background };
         let writes_scale = comm.rank() == 0;
@@ -112,6 +112,7 @@ impl SeriesBuilder {
             file_path: self.path,
             staging: Buffer::Heap(Vec::new()),
             path,
+            memory_bound: bound.of_path(path),
             route,
             last_flush: (Instant::now(), 0),
             statistics,

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use afflux_comm::Communicator;
 use afflux_container::{ContainerWriter, FileSpec, ResumeError, SetGeometry, VariableSpec};
 
-use crate::OpenError;
 use crate::builder::{Existing, SeriesBuilder};
 use crate::directory::{Block, Directory, DirectoryShape};
 use crate::holdings::Placement;
@@ -18,6 +17,7 @@ use crate::registry::{self, Piece, Registered};
 use crate::resume::FileState;
 use crate::settings::first_difference;
 use crate::wire::{Damaged, Decoder, Encoder};
+use crate::{MemoryBound, OpenError};
 
 /// What registration gives a rank.
 pub(crate) struct Registration {
@@ -29,6 +29,8 @@ pub(crate) struct Registration {
     pub resumed: Option<FileState>,
     /// The file, on rank 0.
     pub container: Option<ContainerWriter>,
+    /// The most memory that the writer takes on this rank.
+    pub bound: MemoryBound,
 }
 
 /// One set and this rank's part of it.
@@ -54,13 +56,15 @@ struct Common {
 impl SeriesBuilder {
     /// Collective: registers the points and creates the file.
     pub(crate) fn register(&self, comm: &dyn Communicator) -> Result<Registration, OpenError> {
-        let checked = self.check();
+        let checked = self.check().and_then(|()| self.check_memory(comm.rank(), self.memory_bound()));
         let gathered = comm.gather(0, &self.request(checked.as_ref().err()))?;
         let (mut common, mut replies, mut created) = (Vec::new(), Vec::new(), Ok(None));
         let mut orphans = Vec::new();
+        let mut bound = self.memory_bound();
         if comm.rank() == 0 {
             match self.settle(gathered) {
                 Ok((registered, container, resumed)) => {
+                    bound = self.bound_on_root(&registered);
                     common = encode_common(&registered, &container, resumed.as_ref());
                     replies = (0..comm.size()).map(|rank| encode_reply(&registered, rank)).collect();
                     orphans = registered.into_iter().map(|set| set.orphans).collect();
@@ -88,7 +92,7 @@ impl SeriesBuilder {
         for (set, fills) in sets.iter_mut().zip(orphans) {
             set.placement.fills = fills;
         }
-        Ok(Registration { sets, warnings, resumed, container })
+        Ok(Registration { sets, warnings, resumed, container, bound })
     }
 
     /// This rank's settings and points, or why there are none.
@@ -134,6 +138,10 @@ impl SeriesBuilder {
                 set.push(patches.map_err(damaged)?);
             }
         }
+        // Before the tables of all points are made.
+        let totals: Vec<u64> = pieces.iter().map(|set| set.iter().flatten().map(Piece::points).sum()).collect();
+        let bound = self.root_memory_bound(&totals, &vec![0; totals.len()]);
+        self.check_memory(0, bound).map_err(|error| (0, error))?;
         let mut registered = Vec::with_capacity(self.sets.len());
         let mut specs = Vec::with_capacity(self.sets.len());
         for (set, pieces) in self.sets.iter().zip(pieces) {
@@ -145,6 +153,8 @@ impl SeriesBuilder {
             specs.push(registry::set_spec(set, std::mem::take(&mut settled.table), self.chunk_steps));
             registered.push(settled);
         }
+        // Now with the points that rank 0 fills.
+        self.check_memory(0, self.bound_on_root(&registered)).map_err(|error| (0, error))?;
         let spec = FileSpec {
             sets: specs,
             time_units: self.time_units.clone(),
@@ -154,6 +164,13 @@ impl SeriesBuilder {
         };
         let (container, resumed) = self.take_file(&spec).map_err(|error| (0, error))?;
         Ok((registered, container, resumed))
+    }
+
+    /// The most memory that the writer takes on rank 0.
+    fn bound_on_root(&self, registered: &[Registered]) -> MemoryBound {
+        let totals: Vec<u64> = registered.iter().map(|set| set.points).collect();
+        let fills: Vec<u64> = registered.iter().map(|set| set.orphans.len() as u64).collect();
+        self.root_memory_bound(&totals, &fills)
     }
 
     /// On rank 0: creates the file, or takes it over.

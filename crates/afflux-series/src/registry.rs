@@ -36,6 +36,11 @@ enum Source {
 }
 
 impl Piece {
+    /// Number of points.
+    pub fn points(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
     /// Appends a patch to a registration message.
     pub fn encode(patch: &Patch, message: &mut Encoder) {
         match patch {

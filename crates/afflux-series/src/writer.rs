@@ -18,7 +18,7 @@ use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::signal::Watch;
 use crate::state::{Event, RowState, WriterState};
-use crate::{AppendError, FlushError, STEP_MAX, Statistics, Step, Values};
+use crate::{AppendError, FlushError, MemoryBound, STEP_MAX, Statistics, Step, Values};
 
 /// Which set a row belongs to: its index in the order in which the sets were given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,6 +94,7 @@ pub struct SeriesWriter {
     /// Where blocks are put together; with the job while that is under way.
     pub(crate) staging: Buffer,
     pub(crate) path: afflux_collective::Path,
+    pub(crate) memory_bound: MemoryBound,
     pub(crate) route: Route,
     /// When the last flush began, and at which step.
     pub(crate) last_flush: (Instant, Step),
@@ -132,6 +133,12 @@ impl SeriesWriter {
     #[must_use]
     pub fn signalled(&self) -> Option<Step> {
         self.signalled
+    }
+
+    /// The most memory that this writer comes to take on this rank, part by part, if owners stay as they are.
+    #[must_use]
+    pub fn memory_bound(&self) -> MemoryBound {
+        self.memory_bound
     }
 
     /// What the writer is doing.
