@@ -22,8 +22,9 @@ for line in sys.stdin:
         best.setdefault(row["test"], {})[row["tool"]] = row["seconds_min"]
 wrong = 0
 for test, tools in best.items():
-    ratio = tools["afflux"] / tools["fio"]
+    ours, theirs = tools["afflux"], tools["fio"]
+    ratio = ours / theirs
     wrong += not 0.9 <= ratio <= 1.1
-    print(f"{test:28} afflux {tools[\"afflux\"]:8.3f} s  fio {tools[\"fio\"]:8.3f} s  ratio {ratio:.3f}")
+    print(f"{test:28} afflux {ours:8.3f} s  fio {theirs:8.3f} s  ratio {ratio:.3f}")
 print("all within 10 %" if best and not wrong else f"{wrong} of {len(best)} differ by more than 10 %")
 sys.exit(bool(wrong) or not best)'
