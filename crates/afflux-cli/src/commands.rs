@@ -7,6 +7,7 @@ pub mod fdtd;
 pub mod info;
 pub mod plot;
 pub mod profile;
+pub mod repair;
 mod selection;
 pub mod synth;
 pub mod verify;

@@ -36,6 +36,7 @@ fn every_command_has_help_with_an_example() {
         "synth",
         "info",
         "verify",
+        "repair",
         "plot",
         "watch",
         "export",
@@ -49,6 +50,22 @@ fn every_command_has_help_with_an_example() {
         assert!(help.contains("Example"), "{command}: {help}");
     }
     assert!(works(here.path(), &["--help"]).contains("Exit codes"));
+}
+
+#[test]
+fn repair_says_what_it_did_and_does_it_once() {
+    let here = with_file();
+    assert!(works(here.path(), &["repair", "a.nc"]).contains("nothing to repair"));
+    // Another program left the file open for writing.
+    let path = here.path().join("a.nc");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[11] = 5;
+    fs::write(&path, &bytes).unwrap();
+    let repaired = json(&works(here.path(), &["repair", "a.nc", "--json"]));
+    assert_eq!((&repaired["changed"], &repaired["superblock_written"]), (&Value::Bool(true), &Value::Bool(true)));
+    assert_eq!(json(&works(here.path(), &["repair", "a.nc", "--json"]))["changed"], Value::Bool(false));
+    works(here.path(), &["verify", "a.nc", "--synth"]);
+    fails(here.path(), 1, &["repair", "missing.nc"]);
 }
 
 #[test]

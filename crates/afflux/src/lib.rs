@@ -59,7 +59,7 @@ pub mod collective {
     pub use afflux_collective::*;
 }
 
-/// Reading files, and the plain-HDF5 writer that benchmarks compare with.
+/// Reading and repairing files, and the plain-HDF5 writer that benchmarks compare with.
 pub mod file {
     pub use afflux_container::*;
 }
