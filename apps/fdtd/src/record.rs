@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use afflux::{
-    AppendError, Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SeriesWriter, SetId, Statistics,
-    Values, Variable,
+    AppendError, Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SealOnSignal, SeriesWriter, SetId,
+    Statistics, Values, Variable,
 };
 
 use crate::error::{RunError, SimulationError};
@@ -30,6 +30,8 @@ pub struct RecordOptions {
     pub window_steps: Option<u64>,
     /// What becomes of an existing file.
     pub existing: Existing,
+    /// End the run in good order when the system signals that it is to go (SIGTERM, SIGUSR1).
+    pub seal_on_signal: bool,
     /// How long to run, and what is done besides.
     pub run: RunOptions,
 }
@@ -38,7 +40,13 @@ impl RecordOptions {
     /// A whole run into a new file.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), window_steps: None, existing: Existing::Refuse, run: RunOptions::default() }
+        Self {
+            path: path.into(),
+            window_steps: None,
+            existing: Existing::Refuse,
+            seal_on_signal: false,
+            run: RunOptions::default(),
+        }
     }
 }
 
@@ -126,6 +134,9 @@ impl SeriesSampler {
         let mut builder = SeriesWriter::at(&options.path)
             .window_steps(options.window_steps.unwrap_or(model.output.window_steps))
             .existing(options.existing);
+        if options.seal_on_signal {
+            builder = builder.seal_on_signal(SealOnSignal::new());
+        }
         if let Some(rows) = model.output.chunk_steps {
             builder = builder.chunk_steps(rows);
         }
@@ -163,6 +174,10 @@ impl Sampler for SeriesSampler {
 
     fn seal(&mut self) -> Result<(), SampleError> {
         Ok(self.writer.checkpoint()?)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.writer.signalled().is_some()
     }
 
     fn rebalance(&mut self, simulation: &Simulation<'_>) -> Result<(), SampleError> {

@@ -29,6 +29,12 @@ pub trait Sampler {
         Ok(())
     }
 
+    /// Whether the run is to end now, because somebody asked for it; the same on all ranks at the same step. Asked behind the
+    /// rows of every step.
+    fn is_ended(&self) -> bool {
+        false
+    }
+
     /// Collective: from now on rows have the points that [`Simulation::probes`] tells. Does nothing unless implemented.
     fn rebalance(&mut self, simulation: &Simulation<'_>) -> Result<(), Self::Error> {
         let _ = simulation;
@@ -93,6 +99,8 @@ pub struct RunReport {
     pub checkpoints: u64,
     /// Wall time on this rank for writing them, seconds.
     pub checkpoint_seconds: f64,
+    /// The step at which the sampler ended the run before its time; its row is given, and a restart goes on from it.
+    pub ended_at: Option<u64>,
     /// Moves of the borders between ranks.
     pub moves: u64,
     /// Wall time on this rank for moving fields, seconds.
@@ -146,6 +154,7 @@ pub(crate) fn run_checked<S: Sampler>(
         sample_bytes: 0,
         checkpoints: 0,
         checkpoint_seconds: 0.0,
+        ended_at: None,
         moves: 0,
         move_seconds: 0.0,
     };
@@ -154,6 +163,13 @@ pub(crate) fn run_checked<S: Sampler>(
             let begin = Instant::now();
             rows.give(simulation, sampler, &mut report)?;
             report.sampling_seconds += begin.elapsed().as_secs_f64();
+            if sampler.is_ended() {
+                report.ended_at = Some(simulation.step_index());
+                if let Some(checkpoint) = &options.checkpoint {
+                    save(simulation, sampler, options, checkpoint, &mut report)?;
+                }
+                break;
+            }
         }
         simulation.step()?;
         report.steps += 1;

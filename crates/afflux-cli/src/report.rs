@@ -39,6 +39,8 @@ pub struct RunReport {
     pub data_writes: u64,
     /// Write calls for the file's structure.
     pub structure_writes: u64,
+    /// Whether a signal ended the run before its time.
+    pub ended_by_signal: bool,
     /// The last sealed step.
     pub watermark: Option<u64>,
     /// Memory of this rank's windows and buffers.
@@ -85,6 +87,8 @@ pub struct Run<'a> {
     pub seconds_sampling: f64,
     /// Whether the file may have been there before.
     pub resumed: bool,
+    /// Whether a signal ended it.
+    pub ended_by_signal: bool,
     /// What was odd.
     pub warnings: Vec<String>,
 }
@@ -112,6 +116,7 @@ impl RunReport {
             flushes: statistics.flushes,
             data_writes: statistics.data_writes,
             structure_writes: statistics.structure_writes,
+            ended_by_signal: run.ended_by_signal,
             watermark: statistics.watermark,
             memory_bytes: statistics.memory_bytes,
             seconds_total: run.seconds_total,
@@ -179,6 +184,11 @@ impl RunReport {
             ),
         );
         line("bandwidth", format!("{} while sampling", quantity::bandwidth(self.bytes_per_second)));
+        if self.ended_by_signal {
+            let sealed =
+                self.watermark.map_or_else(|| "nothing".to_owned(), |step| format!("everything up to step {step}"));
+            line("ended", format!("by a signal; {sealed} is sealed"));
+        }
         for warning in &self.warnings {
             line("warning", warning.clone());
         }

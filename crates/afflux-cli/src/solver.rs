@@ -32,6 +32,8 @@ pub struct Solved {
     pub steps: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// The step at which a signal ended it.
+    pub ended_at: Option<u64>,
     /// Moves of the borders between ranks.
     pub moves: u64,
     /// Ranks.
@@ -80,6 +82,7 @@ pub fn run(
                 seconds_total: start.elapsed().as_secs_f64(),
                 seconds_sampling: recorded.open_seconds + recorded.run.sampling_seconds + recorded.close_seconds,
                 resumed: matches!(options.existing, Existing::Resume(_)),
+                ended_by_signal: recorded.run.ended_at.is_some(),
                 warnings: recorded.warnings,
             };
             (recorded.run, Some(RunReport::new(of_file, &recorded.statistics)))
@@ -90,6 +93,7 @@ pub fn run(
         step_first,
         steps: run.steps,
         checkpoints: run.checkpoints,
+        ended_at: run.ended_at,
         moves: run.moves,
         ranks: comm.size(),
         seconds: start.elapsed().as_secs_f64(),

@@ -3,9 +3,11 @@
 mod common;
 
 use common::{afflux, fails, json, works};
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A small box with layers on some faces, a set every step and one every third.
@@ -88,6 +90,17 @@ fn a_solver_restarted_from_its_checkpoint_goes_on_with_its_file() {
         assert_eq!((&report["rewritten_bytes"], &report["watermark"]), (&0.into(), &39.into()), "{how}");
         same_samples(here, "whole.nc", &out);
     }
+    // A signal ends a run with samples and fields in step with each other.
+    fs::write(here.join("long.toml"), MODEL.replace("steps = 40", "steps = 400000")).unwrap();
+    let long =
+        ["fdtd", "long.toml", "--out", "long.nc", "--ranks", "2", "--checkpoint-every", "1000000", "--seal-on-signal"];
+    let ended = signalled(here, "-TERM", &[&long[..], &["--json"]].concat())["ended_at"].as_u64().unwrap();
+    let more = MODEL.replace("steps = 40", &format!("steps = {}", ended + 5));
+    fs::write(here.join("more.toml"), more).unwrap();
+    let again =
+        ["fdtd", "more.toml", "--out", "long.nc", "--restart-from", "long.nc.checkpoint", "--resume", "compare"];
+    let report = json(&works(here, &[&again[..], &["--json"]].concat()));
+    assert_eq!((&report["step_first"], &report["watermark"]), (&ended.into(), &(ended + 4).into()));
     // Without a checkpoint the solver begins anew, and its rows come again from the first on.
     let report = json(&works(here, &["fdtd", "model.toml", "--out", "skip.nc", "--resume", "--json"]));
     assert_eq!(report["rows"], 0);
@@ -136,6 +149,40 @@ fn a_made_up_run_goes_on_with_its_file() {
     same_samples(here, "whole.nc", "b.nc");
     let both = afflux(here, &synth("b.nc", &["--steps", "1", "--resume", "--replace"]));
     assert_eq!(both.status.code(), Some(2));
+}
+
+/// Starts the command, gives it a moment, and sends it a signal; what it printed.
+fn signalled(directory: &Path, signal: &str, arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_afflux"));
+    command.args(arguments).current_dir(directory).env("AFFLUX_IGNORE_LAUNCHER", "1");
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "the run was still there");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    json(&String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn c2_a_signal_seals_everything_before_the_end() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let run = ["synth", "--points", "9", "--variables", "2", "--steps", "3000", "--out", "a.nc", "--window", "2000"];
+    let paced = ["--step-seconds", "0.002", "--seal-on-signal", "--json"];
+    for (signal, how) in [("-TERM", "--replace"), ("-USR1", "--replace")] {
+        let report = signalled(here, signal, &[&run[..], &paced, &[how]].concat());
+        let (steps, watermark) = (report["steps"].as_u64().unwrap(), report["watermark"].as_u64().unwrap());
+        assert!(steps > 10 && steps < 3000 && watermark == steps - 1, "{signal}: {report}");
+        assert_eq!(report["ended_by_signal"], true);
+        let verified = json(&works(here, &["verify", "a.nc", "--synth", "--json"]));
+        assert_eq!(verified["rows_checked"], steps);
+    }
+    // It goes on from there; nobody listens to signals that were not asked for.
+    works(here, &[&run[..], &["--resume"]].concat());
+    let whole: Vec<&str> = run.iter().map(|&argument| if argument == "a.nc" { "whole.nc" } else { argument }).collect();
+    works(here, &whole);
+    same_samples(here, "whole.nc", "a.nc");
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub struct Fdtd {
     /// Move the borders between the ranks' boxes every so many steps, to and fro, as a load balancer would.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     rebalance_every: Option<u64>,
+    /// When SIGTERM or SIGUSR1 comes: seal the samples, save the fields (with --checkpoint-every), and end.
+    #[arg(long)]
+    seal_on_signal: bool,
     /// Solve only: what remains is what sampling costs.
     #[arg(long)]
     no_sampling: bool,
@@ -64,6 +67,7 @@ struct Report {
     #[serde(flatten)]
     bare: Option<Bare>,
     step_first: u64,
+    ended_at: Option<u64>,
     checkpoints: u64,
     border_moves: u64,
 }
@@ -109,7 +113,10 @@ impl Fdtd {
         let existing = self.existing.existing();
         Ok(match self.out.clone().filter(|_| !self.no_sampling) {
             None => Output::Nowhere(run),
-            Some(path) => Output::File(RecordOptions { path, window_steps: self.window, existing, run }),
+            Some(path) => {
+                let (window_steps, seal_on_signal) = (self.window, self.seal_on_signal);
+                Output::File(RecordOptions { path, window_steps, existing, seal_on_signal, run })
+            }
         })
     }
 
@@ -140,9 +147,10 @@ fn beside(out: &Path) -> PathBuf {
 }
 
 fn report(solved: Solved) -> Report {
-    let Solved { report, step_first, steps, checkpoints, moves, ranks, seconds } = solved;
+    let Solved { report, step_first, steps, checkpoints, ended_at, moves, ranks, seconds } = solved;
     let bare = Bare { file: None, steps, ranks, seconds_total: seconds };
-    Report { bare: report.is_none().then_some(bare), written: report, step_first, checkpoints, border_moves: moves }
+    let bare = report.is_none().then_some(bare);
+    Report { bare, written: report, step_first, ended_at, checkpoints, border_moves: moves }
 }
 
 fn text(solved: &Solved) -> String {

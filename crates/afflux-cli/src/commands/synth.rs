@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::report::{Run, RunReport};
 use crate::{memory, output, progress, ranks};
 use afflux::comm::Communicator;
-use afflux::{Existing, Point, ProbeSet, STEP_MAX, SeriesBuilder, SeriesWriter, SetId, Variable};
+use afflux::{Existing, Point, ProbeSet, STEP_MAX, SealOnSignal, SeriesBuilder, SeriesWriter, SetId, Variable};
 use afflux_measure::synth::SeriesKey;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -73,6 +73,9 @@ pub struct Synth {
     /// The file.
     #[arg(long, value_name = "F")]
     out: PathBuf,
+    /// When SIGTERM or SIGUSR1 comes: seal everything and end.
+    #[arg(long)]
+    seal_on_signal: bool,
     #[command(flatten)]
     existing: ExistingArguments,
     /// Print one JSON object.
@@ -162,6 +165,7 @@ impl Synth {
             .window_steps(self.window)
             .existing(self.existing.existing())
             .step_offset(self.step_offset);
+        let builder = if self.seal_on_signal { builder.seal_on_signal(SealOnSignal::new()) } else { builder };
         (0..self.sets).fold(builder, |builder, set| builder.set(self.probe_set(self.set_name(set), ids)))
     }
 
@@ -175,11 +179,14 @@ impl Synth {
             .map(|set| writer.set(&self.set_name(set)).ok_or_else(|| Failure::failed("a set has been lost")))
             .collect::<Result<Vec<_>, _>>()?;
         let rows = Rows::new(self.element, &ids, self.sets, self.variables);
-        let mut made_up = MadeUp { synth: self, comm, writer, sets, rows, sampling: start.elapsed() };
+        let mut made_up = MadeUp { synth: self, comm, writer, sets, rows, steps: 0, sampling: start.elapsed() };
         let pace = Duration::from_secs_f64(self.step_seconds);
         for step in self.start_step..self.start_step + self.steps {
             let step_start = Instant::now();
             made_up.step(step)?;
+            if made_up.writer.signalled().is_some() {
+                break;
+            }
             if comm.rank() == 0 {
                 bar.inc(1);
             }
@@ -196,6 +203,8 @@ struct MadeUp<'a> {
     writer: SeriesWriter,
     sets: Vec<SetId>,
     rows: Rows,
+    /// Steps made so far.
+    steps: u64,
     /// Time spent on samples so far.
     sampling: Duration,
 }
@@ -213,6 +222,7 @@ impl MadeUp<'_> {
             let appended = self.rows.append(&mut self.writer, set, step, time);
             self.sampling += appended.map_err(|error| Failure::append(&synth.out, &error))?;
         }
+        self.steps += 1;
         let behind = Instant::now();
         if synth.checkpoint_every.is_some_and(|every| (step + 1).is_multiple_of(every)) {
             self.writer.checkpoint().map_err(|error| in_file(&error))?;
@@ -232,7 +242,8 @@ impl MadeUp<'_> {
 
     /// Closes the file; the report on rank 0.
     fn close(self, start: Instant) -> Result<Option<RunReport>, Failure> {
-        let Self { synth, comm, writer, sampling, .. } = self;
+        let Self { synth, comm, writer, steps, sampling, .. } = self;
+        let ended_by_signal = writer.signalled().is_some();
         let warnings = writer.warnings().to_vec();
         let closing = Instant::now();
         let statistics = writer.close().map_err(|error| Failure::in_file(&synth.out, error))?;
@@ -241,12 +252,13 @@ impl MadeUp<'_> {
             let run = Run {
                 file: &synth.out,
                 points: synth.points * u64::from(synth.sets),
-                steps: synth.steps,
+                steps,
                 ranks: comm.size(),
                 backend: comm.backend(),
                 seconds_total: start.elapsed().as_secs_f64(),
                 seconds_sampling,
                 resumed: matches!(synth.existing.existing(), Existing::Resume(_)),
+                ended_by_signal,
                 warnings,
             };
             RunReport::new(run, &statistics)
