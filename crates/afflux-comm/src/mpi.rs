@@ -31,6 +31,7 @@ mod environment;
 mod errors;
 mod exchange;
 mod handle;
+mod link;
 mod node;
 mod notices;
 mod pieces;
@@ -41,6 +42,7 @@ mod sparse;
 
 pub use communicator::MpiCommunicator;
 pub use environment::MpiWorld;
+pub use link::{MpiChildren, MpiLink};
 pub use mpi::ffi::MPI_Comm;
 
 use std::ffi::c_int;

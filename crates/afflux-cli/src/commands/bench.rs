@@ -1,7 +1,11 @@
 //! `afflux bench`: benchmarks, each under the same timing rule.
 
+mod comm;
+mod results;
 mod sampling;
+mod spawn;
 mod storage;
+mod worker;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -16,16 +20,23 @@ pub struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
+    Comm(Box<comm::Comm>),
     Sampling(sampling::Sampling),
+    Spawn(Box<spawn::Spawn>),
     Storage(storage::Storage),
+    #[command(hide = true)]
+    Worker(worker::Worker),
 }
 
 impl Bench {
     /// Runs the benchmark.
     pub fn run(&self) -> Result<(), Failure> {
         match &self.benchmark {
+            Benchmark::Comm(comm) => comm.run(),
             Benchmark::Sampling(sampling) => sampling.run(),
+            Benchmark::Spawn(spawn) => spawn.run(),
             Benchmark::Storage(storage) => storage.run(),
+            Benchmark::Worker(worker) => worker.run(),
         }
     }
 }

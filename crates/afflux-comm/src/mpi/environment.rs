@@ -44,6 +44,11 @@ impl MpiWorld {
     pub fn communicator(&self) -> Result<MpiCommunicator, CommError> {
         MpiCommunicator::duplicate_of(world(), Rc::clone(&self.environment))
     }
+
+    /// What keeps MPI running.
+    pub(super) fn environment(&self) -> Rc<Environment> {
+        Rc::clone(&self.environment)
+    }
 }
 
 /// MPI as this process found or started it.
@@ -137,7 +142,7 @@ pub(super) fn end_job(rank: usize, error: &CommError) -> ! {
     std::process::exit(STUCK_EXIT_CODE);
 }
 
-fn world() -> MPI_Comm {
+pub(super) fn world() -> MPI_Comm {
     // SAFETY: a constant that the C shim initialises.
     unsafe { ffi::RSMPI_COMM_WORLD }
 }

@@ -67,6 +67,11 @@ impl Table {
         Self { caption: caption.into(), ..Self::default() }
     }
 
+    /// Gives it another caption.
+    pub fn set_caption(&mut self, caption: impl Into<String>) {
+        self.caption = caption.into();
+    }
+
     /// Adds a column of words.
     #[must_use]
     pub fn words(self, title: impl Into<String>) -> Self {

@@ -1,0 +1,186 @@
+//! `afflux bench comm`: the arguments of the benchmark, and its results in words, JSON or a page.
+
+use super::results;
+use super::worker::{find_mpis, program_at, this_program};
+use crate::failure::Failure;
+use crate::{output, progress};
+use afflux_measure::communication::{
+    self, Host, Mechanism, Options, Placement, ROUND_TRIPS_OF_THE_SOURCE, Record, page, placement::Reading,
+    sizes_of_the_source, source_tables, tables,
+};
+use afflux_measure::helper::Launcher;
+use afflux_measure::report::Table;
+use afflux_measure::timing::Rule;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Compare what it costs to carry bytes from one process to another: pipes, sockets, queues, shared memory, RPC, MPI.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Two processes on one processor, on two, and where the scheduler puts them; with --host on two machines. Latency is \
+                  that of 1 byte (round trip), bandwidth is one way.\n\n\
+                  Examples:\n  afflux bench comm --html comm.html\n  \
+                  afflux bench comm --mechanisms pipe,unix-stream,tcp --sizes 65536 --json\n  \
+                  afflux bench comm --host node2 --link-mbit 1000\n  \
+                  afflux bench comm --host n2=10.0.0.2 --launcher 'ip netns exec {host} {}'"
+)]
+pub struct Comm {
+    /// Mechanisms; all of them unless given.
+    #[arg(long, value_name = "M,..", value_delimiter = ',', default_values_t = Mechanism::ALL, hide_default_value = true)]
+    mechanisms: Vec<Mechanism>,
+    /// Placements: one-processor, two-processors, two-other-processors, free; between hosts one-node, two-nodes, two-other-nodes.
+    #[arg(long, value_name = "P,..", value_delimiter = ',')]
+    placements: Vec<Placement>,
+    /// Bytes of the messages: 1 B to 64 MiB in powers of four unless given.
+    #[arg(long, value_name = "B,..", value_delimiter = ',', value_parser = parse_size)]
+    sizes: Vec<usize>,
+    /// Round trips of 1 byte in a sample.
+    #[arg(long, value_name = "N", default_value_t = ROUND_TRIPS_OF_THE_SOURCE, value_parser = clap::value_parser!(u64).range(1..))]
+    round_trips: u64,
+    /// Samples of each figure.
+    #[arg(long, value_name = "K", default_value_t = Rule::default().repetitions)]
+    repetitions: usize,
+    /// Milliseconds that a sample of a size lasts, about.
+    #[arg(long, value_name = "T", default_value_t = 20.0)]
+    sample_ms: f64,
+    /// Another machine, as NAME or NAME=ADDRESS; may be given twice.
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<Host>,
+    /// What starts a command on another machine: {host} is its name, {} the command.
+    #[arg(long, value_name = "TEMPLATE", default_value = "ssh -o BatchMode=yes {host} {}", value_parser = Launcher::parse)]
+    launcher: Launcher,
+    /// This program on other machines, where its path is another.
+    #[arg(long, value_name = "PATH")]
+    remote_program: Option<PathBuf>,
+    /// A build of this program with another MPI; may be repeated. (Also AFFLUX_OPENMPI and AFFLUX_MPICH.)
+    #[arg(long = "mpi-program", value_name = "PATH")]
+    mpi_programs: Vec<PathBuf>,
+    /// What starts two MPI ranks, where mpirun alone does not: {host} is the hosts with commas, {} the command.
+    #[arg(long, value_name = "TEMPLATE", value_parser = Launcher::parse)]
+    mpirun: Option<Launcher>,
+    /// Rate of the link between the hosts in Mbit/s, to say how much of it is used.
+    #[arg(long, value_name = "R")]
+    link_mbit: Option<f64>,
+    /// Seconds after which anything counts as hanging.
+    #[arg(long, value_name = "T", default_value_t = 60.0)]
+    timeout: f64,
+    /// Print one JSON object a result, each on a line of its own.
+    #[arg(long)]
+    json: bool,
+    /// Print Markdown in the form of the source's tables and figures instead.
+    #[arg(long, conflicts_with = "json")]
+    tables: bool,
+    /// Write one HTML page with charts as well.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the charts as SVG files into an existing directory as well.
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
+    /// Measure nothing: show results that --json has printed before; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
+}
+
+/// Lengths in bytes that both sides keep in memory twice.
+fn parse_size(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes @ 1..=1_073_741_824) => Ok(bytes),
+        _ => Err("a message has 1 to 1,073,741,824 bytes".to_owned()),
+    }
+}
+
+impl Comm {
+    /// Measures and prints.
+    pub fn run(&self) -> Result<(), Failure> {
+        let records = if self.from.is_empty() { self.measure()? } else { results::read(&self.from, "comm")? };
+        if let Some(path) = &self.html {
+            results::write(path, &page::page(&records).html())?;
+        }
+        if let Some(directory) = &self.pictures {
+            write_pictures(directory, &records)?;
+        }
+        match (self.json, self.tables) {
+            // Printed line by line while measuring.
+            (true, _) if self.from.is_empty() => Ok(()),
+            (true, _) => records.iter().try_for_each(output::print_json),
+            (false, true) => output::print(&source_tables::markdown(&records)),
+            (false, false) => output::print(&text(&records)),
+        }
+    }
+
+    fn measure(&self) -> Result<Vec<Record>, Failure> {
+        let options = self.options()?;
+        let bar = progress::bar(1, "steps");
+        let mut reader_gone = None;
+        let records = communication::run(
+            &options,
+            &mut |progress| {
+                bar.set_length(progress.steps as u64);
+                bar.set_position(progress.done as u64);
+                bar.set_message(progress.what);
+            },
+            &mut |record| {
+                if self.json && reader_gone.is_none() {
+                    reader_gone = bar.suspend(|| output::print_json(record)).err();
+                }
+            },
+        )
+        .map_err(Failure::failed)?;
+        bar.finish_and_clear();
+        reader_gone.map_or(Ok(records), Err)
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let program = this_program().map_err(Failure::failed)?;
+        let with_mpi = self.mechanisms.iter().any(|mechanism| mechanism.is_mpi());
+        let (mpis, missing_mpis) =
+            if with_mpi { find_mpis(&program, &self.mpi_programs, self.mpirun.as_ref()) } else { Default::default() };
+        Ok(Options {
+            remote_program: self.remote_program.clone().map_or_else(|| program.clone(), program_at),
+            program,
+            launcher: self.launcher.clone(),
+            hosts: self.hosts.clone(),
+            mechanisms: self.mechanisms.clone(),
+            placements: self.placements(),
+            mpis,
+            missing_mpis,
+            sizes: if self.sizes.is_empty() { sizes_of_the_source() } else { self.sizes.clone() },
+            round_trips: self.round_trips,
+            rule: Rule { repetitions: self.repetitions, ..Rule::default() },
+            sample_seconds: results::seconds(self.sample_ms / 1e3, "--sample-ms")?.as_secs_f64(),
+            patience: results::seconds(self.timeout, "--timeout")?,
+            link_bits_per_second: self.link_mbit.map(|rate| rate * 1e6),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+        })
+    }
+
+    fn placements(&self) -> Vec<Placement> {
+        if !self.placements.is_empty() {
+            return self.placements.clone();
+        }
+        let wanted = if self.hosts.is_empty() { Reading::Processor } else { Reading::Node };
+        Placement::ALL.into_iter().filter(|placement| placement.reading() == wanted).collect()
+    }
+}
+
+/// The charts as files: latency, and bandwidth for each placement that has any.
+fn write_pictures(directory: &Path, records: &[Record]) -> Result<(), Failure> {
+    results::write(&directory.join("comm-latency.svg"), &page::latency_chart(records).svg())?;
+    for placement in tables::placements(records) {
+        let title = format!("Bandwidth: {}", placement.words());
+        let chart = page::bandwidth_chart(records, placement, &title, |_| true);
+        if !chart.curves.is_empty() {
+            results::write(&directory.join(format!("comm-bandwidth-{placement}.svg")), &chart.svg())?;
+        }
+    }
+    Ok(())
+}
+
+fn text(records: &[Record]) -> String {
+    let mut text = records.first().map_or_else(String::new, |first| {
+        format!("{}; {}, {} processors; {}\n\n", first.host.name, first.host.cpu, first.host.cores, first.host.kernel)
+    });
+    let tables: Vec<String> = tables::all(records).iter().map(Table::text).collect();
+    text.push_str(&tables.join("\n"));
+    text
+}
