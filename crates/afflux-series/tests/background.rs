@@ -128,7 +128,8 @@ fn append_goes_on_while_a_window_is_written() {
     // Both windows are full: this append waits until the gate opens.
     run.append(SetId(0), 20, 0.0, &[(&row(20)).into()]).unwrap();
     assert!(opener.join().is_ok());
-    assert_eq!(run.watermark(), Some(9));
+    // The first window has made room; the second one may have reached the open gate's other side as well by now.
+    assert!([Some(9), Some(19)].contains(&run.watermark()), "{:?}", run.watermark());
     run.checkpoint().unwrap();
     assert_eq!((run.watermark(), sealed(&path), run.state()), (Some(20), Some(20), WriterState::Open));
     run.close().unwrap();
