@@ -466,7 +466,10 @@ impl ContainerWriter {
     /// Whether two blocks go in one write. Those with extents do over a gap, so that the datasets of a set change at once: the
     /// gap, within the file as it was created, holds only what this writer has written itself, and is written as it is.
     fn is_bridgeable(&self, rank: u8, from: u64, to: u64) -> bool {
-        from == to || (rank == EXTENT_RANK && to < self.created_end && to - from <= GAP_BYTES_MAX)
+        // Blocks come in ascending order, but for the canary's.
+        let gap_bytes = to.checked_sub(from);
+        gap_bytes == Some(0)
+            || (rank == EXTENT_RANK && to < self.created_end && gap_bytes.is_some_and(|bytes| bytes <= GAP_BYTES_MAX))
     }
 
     fn read_gap(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
