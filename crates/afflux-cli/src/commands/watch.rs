@@ -38,7 +38,7 @@ const ROWS_MAX: u64 = 1 << 20;
 pub struct Watch {
     /// The file; it need not be there yet.
     file: PathBuf,
-    /// The variable; the first unless given, of one with components NAME[0], NAME[1], ...
+    /// The variable; the first unless given, of one with components `NAME[0]`, `NAME[1]`, ...
     #[arg(long, value_name = "V")]
     var: Option<String>,
     /// Points, by name or id; the first unless given.

@@ -1,7 +1,7 @@
 //! ONC RPC version 2 (RFC 5531) over TCP, by hand: record marking, calls and replies, and what the benchmarks do with them.
 //!
-//! [`record`] splits the stream, [`message`] reads and writes the headers, [`server`] answers any client as the standard asks
-//! (`rpcinfo` finds its null procedure), [`client`] calls. As a [`Channel`](super::channel::Channel) the client's message is a call of
+//! `record` splits the stream, `message` reads and writes the headers, `server` answers any client as the standard asks
+//! (`rpcinfo` finds its null procedure), `client` calls. As a [`Channel`](super::channel::Channel) the client's message is a call of
 //! [`PROCEDURE_MESSAGE`] and the server's is the reply to the last call; calls before it are *batched* in the standard's sense
 //! (section 8): nothing is replied to them, and a call that is replied to ends the batch.
 //!
