@@ -137,7 +137,8 @@ fn status_kib(name: &str) -> u64 {
 struct Measured {
     /// Largest resident memory before the writers were opened.
     before: u64,
-    /// Resident memory after a tenth of the steps.
+    /// Resident memory after a tenth of the steps, and not before every rank has had both of its windows full: a rank is at most
+    /// two windows of 100 steps behind another.
     early: u64,
     /// Largest resident memory of the whole run.
     peak: u64,
@@ -159,9 +160,10 @@ fn run_here(path: &Path, ranks: usize, steps: u64, write_path: WritePath) -> Mea
         let mut run = builder.storage(Arc::new(WithoutSamples)).open(&comm).unwrap();
         let row = vec![1.0; count];
         let mut early = 0;
+        let early_step = (steps / 10).max(400);
         for step in 0..steps {
             run.append(SetId(0), step, step as f64, &[(&row).into(); 6]).unwrap();
-            if step == steps / 10 {
+            if step == early_step {
                 early = status_kib("VmRSS:");
             }
         }
