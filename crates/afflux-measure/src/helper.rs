@@ -130,10 +130,13 @@ pub enum HelperError {
     },
 }
 
-/// A running helper. Dropping it closes its input and, if that does not end it, kills it and the processes of its group.
+/// A running helper. Dropping it closes its input and, if that does not end it, kills it and the processes of its group, unless it is
+/// [spared](Helper::spare).
 #[derive(Debug)]
 pub struct Helper {
     program: String,
+    /// How long its end is waited for where it is not to be killed.
+    spared: Option<Duration>,
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<std::process::ChildStdout>,
@@ -164,7 +167,14 @@ impl Helper {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(their_errors);
         let mut child = command.spawn().map_err(failed)?;
         let output = child.stdout.take().ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Self { input: child.stdin.take(), child, output: Lines::new(output), errors, program })
+        Ok(Self { input: child.stdin.take(), child, output: Lines::new(output), errors, program, spared: None })
+    }
+
+    /// For a helper whose last work must be done: it is never killed. Its end is waited for this long, and then it is left to itself.
+    #[must_use]
+    pub fn spare(mut self, patience: Duration) -> Self {
+        self.spared = Some(patience);
+        self
     }
 
     /// The process, which leads a group of its own.
@@ -217,11 +227,20 @@ impl Helper {
 
     /// That it has ended, with the last lines of its standard error.
     fn ended(&mut self) -> HelperError {
-        self.input = None;
-        end(&mut self.child, END_PATIENCE);
+        self.end();
         let said = self.last_words().unwrap_or_default();
         let said = if said.is_empty() { said } else { format!(": {said}") };
         HelperError::Ended { program: self.program.clone(), said }
+    }
+
+    fn end(&mut self) {
+        self.input = None;
+        match self.spared {
+            Some(patience) => {
+                wait(&mut self.child, patience);
+            }
+            None => end(&mut self.child, END_PATIENCE),
+        }
     }
 
     /// The last lines of its standard error that say something.
@@ -239,8 +258,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.input = None;
-        end(&mut self.child, END_PATIENCE);
+        self.end();
     }
 }
 
@@ -253,17 +271,27 @@ pub fn end(child: &mut Child, patience: Duration) {
         if let (Some(signal), Ok(group)) = (signal, group) {
             let _ = killpg(group, signal);
         }
-        let deadline = Instant::now() + patience;
-        let mut nap = Duration::from_micros(100);
-        while Instant::now() < deadline {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(nap);
-            nap = (nap * 2).min(Duration::from_millis(20));
+        if wait(child, patience) {
+            return;
         }
     }
     // Killed, yet still there: it waits in the kernel, and nobody can do more.
+}
+
+/// Waits for a child to end by itself; returns whether it has, and is reaped.
+fn wait(child: &mut Child, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let mut nap = Duration::from_micros(100);
+    loop {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(20));
+    }
 }
 
 /// Lines from a pipe, with a limit on the wait for each.
@@ -335,6 +363,14 @@ pub fn wait_readable(source: &impl AsFd, deadline: Instant) -> io::Result<()> {
     }
 }
 
+/// Lets this process end with the one that started it, also where that one is killed while this one is busy and does not look at its input.
+///
+/// # Errors
+/// What the system says.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?)
+}
+
 /// The last act of a helper that leads a process group: ends what is left of it, itself included. Where it leads none, as in a test, it
 /// ends nobody.
 pub fn end_own_group() {
@@ -385,6 +421,22 @@ mod tests {
         let mut helper = shell("echo cannot >&2; echo ------ >&2; exit 3");
         let error = helper.reply::<String>(Duration::from_secs(20)).unwrap_err();
         assert_eq!(error.to_string(), "sh has ended: cannot");
+    }
+
+    #[test]
+    fn a_spared_helper_is_not_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let done = directory.path().join("done");
+        let script = format!("trap '' TERM; cat >/dev/null; sleep 0.3; touch {}", done.display());
+        drop(shell(&script).spare(Duration::ZERO));
+        assert!(!done.exists(), "its end is not waited for");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !done.exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(done.exists(), "it has done its work");
+        drop(shell(&script.replace("done", "again")).spare(Duration::from_secs(60)));
+        assert!(directory.path().join("again").exists(), "its end is waited for");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A [`Janitor`] is a helper process that makes the things which outlive processes (a directory for names, System V queues), is told of
 //! others (POSIX queues, processes), and removes all of them when its input ends: at the end of the benchmark, however that
-//! comes. It blocks the signals that a terminal or a batch system sends to everybody, so that it is the last to go. Only who kills the janitor itself
-//! (SIGKILL) gets to see what it looks after.
+//! comes. It blocks the signals that a terminal or a batch system sends to everybody, so that it is the last to go, and the benchmark never
+//! kills it. Only who kills the janitor itself (SIGKILL) gets to see what it looks after.
 
 use crate::helper::{Helper, HelperError, Program, serve as serve_lines};
 use crate::sys::sysv;
@@ -19,12 +19,15 @@ use std::time::{Duration, Instant};
 pub const ROLE: &str = "janitor";
 /// A janitor only makes system calls that do not wait.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a benchmark waits for its janitor at the end; on a machine where that is too short, the janitor goes on alone.
+const LAST_PATIENCE: Duration = Duration::from_secs(120);
 /// How long processes may take to end when they are asked to.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     Directory,
+    Remove(PathBuf),
     SysvQueue,
     PosixQueue(String),
     Process(u32),
@@ -63,7 +66,7 @@ impl Janitor {
     /// # Errors
     /// [`JanitorError`].
     pub fn start(program: &Program) -> Result<Self, JanitorError> {
-        let mut helper = Helper::start(&program.words(&[ROLE]), &[])?;
+        let mut helper = Helper::start(&program.words(&[ROLE]), &[])?.spare(LAST_PATIENCE);
         match ask(&mut helper, &Request::Directory)? {
             Reply::Path(directory) => Ok(Self { helper, directory }),
             other => Err(JanitorError::Refused(format!("an unexpected answer: {other:?}"))),
@@ -74,6 +77,14 @@ impl Janitor {
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Tells of a directory that is to be made, with all that will be in it.
+    ///
+    /// # Errors
+    /// [`JanitorError`].
+    pub fn remove(&mut self, directory: &Path) -> Result<(), JanitorError> {
+        ask(&mut self.helper, &Request::Remove(directory.to_owned())).map(|_| ())
     }
 
     /// Makes a System V message queue and returns its number.
@@ -154,6 +165,10 @@ impl Things {
                 self.directories.push(path.clone());
                 Reply::Path(path)
             })),
+            Request::Remove(directory) => {
+                self.directories.push(directory);
+                Reply::Done
+            }
             Request::SysvQueue => done(sysv::create().map(|id| {
                 self.sysv_queues.push(id);
                 Reply::Id(id)
@@ -233,9 +248,15 @@ mod tests {
         let Reply::Id(id) = things.answer(Request::SysvQueue) else { panic!("a queue") };
         assert!(matches!(things.answer(Request::Process(child.id())), Reply::Done));
         assert!(matches!(things.answer(Request::PosixQueue("/afflux-test-none".to_owned())), Reply::Done));
+        let here = tempfile::tempdir().unwrap();
+        let (told, never_made) = (here.path().join("told"), here.path().join("never made"));
+        for directory in [&told, &never_made] {
+            assert!(matches!(things.answer(Request::Remove(directory.clone())), Reply::Done));
+        }
+        fs::create_dir(&told).unwrap();
         let reaper = std::thread::spawn(move || child.wait().unwrap());
         drop(things);
-        assert!(!directory.exists() && !sysv::exists(id));
+        assert!(!directory.exists() && !told.exists() && !sysv::exists(id));
         assert!(!reaper.join().unwrap().success());
     }
 

@@ -23,6 +23,8 @@ pub use run::{Progress, run};
 pub use summary::{page, table};
 pub use test::{ScratchJob, Test};
 
+use crate::helper::Program;
+use crate::janitor::JanitorError;
 use crate::timing::Rule;
 use std::path::PathBuf;
 
@@ -51,6 +53,8 @@ pub struct Options {
     pub fsync_operations: u64,
     /// Also run fio, where it can do the same.
     pub fio: bool,
+    /// This program, for a [janitor](crate::janitor) that removes the files when the benchmark is killed; without, they stay then.
+    pub program: Option<Program>,
     /// How often.
     pub rule: Rule,
     /// The command line, for the results.
@@ -73,6 +77,7 @@ impl Options {
             operations: 1000,
             fsync_operations: 50,
             fio: false,
+            program: None,
             rule: Rule::default(),
             command: String::new(),
         }
@@ -137,6 +142,9 @@ pub enum StorageError {
         /// In the file, in bytes.
         offset: u64,
     },
+    /// The process that is to remove the files cannot be had.
+    #[error(transparent)]
+    Janitor(#[from] JanitorError),
     /// fio failed.
     #[error("fio: {0}")]
     Fio(String),

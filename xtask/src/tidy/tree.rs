@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Folders that are not ours, wherever they lie. Folders with a `CACHEDIR.TAG` (cargo's target directories under other names) go
+/// Folders that are not ours, wherever they lie (in a linked worktree `.git` is a file). Folders with a `CACHEDIR.TAG` (cargo's target directories under other names) go
 /// as well; cargo leaves the tag out of a `target` that was there before it.
-const FOREIGN_FOLDERS: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", "target"];
+const FOREIGN_NAMES: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", "target"];
 
 /// Files by path relative to the workspace, `/` between folders; `None` for what is not UTF-8.
 #[derive(Debug, Default)]
@@ -29,9 +29,12 @@ impl Tree {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
+            if FOREIGN_NAMES.contains(&name.as_str()) {
+                continue;
+            }
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if !FOREIGN_FOLDERS.contains(&name.as_str()) && !entry.path().join("CACHEDIR.TAG").exists() {
+                if !entry.path().join("CACHEDIR.TAG").exists() {
                     self.read_folder(&entry.path(), &format!("{path}/"))?;
                 }
             } else if kind.is_file() {

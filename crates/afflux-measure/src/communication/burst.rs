@@ -1,7 +1,8 @@
 //! What is timed: bursts of messages one way, each answered by one message back.
 //!
 //! One shape serves everything (ALGORITHMS section 9, after Hoefler's netgauge): a *round* is n messages of m bytes, spaced by a delay, and
-//! then one answer. n = 1 with an answer of m bytes is a ping-pong; a large n with an answer of 1 byte is a stream; a stream with a
+//! then one answer. n = 1 with an answer of m bytes is a ping-pong, in which what arrives is sent back from the same
+//! memory, as in NetPIPE (a side that sends the same untouched bytes over and over finds them in both processors' caches); a large n with an answer of 1 byte is a stream; a stream with a
 //! delay tells the sender's own work from the time that the message needs.
 
 use super::channel::Channel;
@@ -33,6 +34,11 @@ impl Burst {
     #[must_use]
     pub fn ping_pong(bytes: usize, rounds: u64) -> Self {
         Self { messages: 1, bytes, reply_bytes: bytes, delay_seconds: 0.0, rounds, verify: false, each_round: false }
+    }
+
+    /// Whether what arrives is what is sent back.
+    fn is_ping_pong(&self) -> bool {
+        self.messages == 1 && self.bytes == self.reply_bytes && self.delay_seconds == 0.0
     }
 
     /// `messages` of `bytes` one way, and one byte back when all have arrived.
@@ -75,6 +81,36 @@ impl Buffers {
     }
 }
 
+/// The time of rounds.
+struct Clock {
+    started: Instant,
+    round_started: Instant,
+    /// With room for every round that is kept: nothing is allocated while the clock runs.
+    rounds_seconds: Vec<f64>,
+    each_round: bool,
+}
+
+impl Clock {
+    fn start(burst: &Burst) -> Self {
+        let kept = if burst.each_round { usize::try_from(burst.rounds).unwrap_or(0) } else { 0 };
+        let rounds_seconds = Vec::with_capacity(kept);
+        let now = Instant::now();
+        Self { started: now, round_started: now, rounds_seconds, each_round: burst.each_round }
+    }
+
+    fn end_round(&mut self) {
+        if self.each_round {
+            let now = Instant::now();
+            self.rounds_seconds.push((now - self.round_started).as_secs_f64());
+            self.round_started = now;
+        }
+    }
+
+    fn stop(self) -> Timing {
+        Timing { seconds: self.started.elapsed().as_secs_f64(), rounds_seconds: self.rounds_seconds }
+    }
+}
+
 /// Drives a burst and times it.
 ///
 /// # Errors
@@ -82,13 +118,13 @@ impl Buffers {
 pub fn drive(channel: &mut dyn Channel, burst: &Burst, buffers: &mut Buffers) -> io::Result<Timing> {
     buffers.prepare(burst);
     meet(channel, true)?;
+    if burst.is_ping_pong() {
+        return drive_ping_pong(channel, burst, buffers);
+    }
     let Buffers { out, back } = buffers;
     let (message, answer) = (&out[..burst.bytes], &mut back[..burst.reply_bytes]);
     let delay = Duration::try_from_secs_f64(burst.delay_seconds).map_err(io::Error::other)?;
-    let mut rounds_seconds =
-        Vec::with_capacity(if burst.each_round { usize::try_from(burst.rounds).unwrap_or(0) } else { 0 });
-    let started = Instant::now();
-    let mut round_started = started;
+    let mut clock = Clock::start(burst);
     for _ in 0..burst.rounds {
         for _ in 0..burst.messages {
             channel.send(message)?;
@@ -96,20 +132,24 @@ pub fn drive(channel: &mut dyn Channel, burst: &Burst, buffers: &mut Buffers) ->
                 compute(delay);
             }
         }
-        if burst.verify {
-            answer.fill(0xff);
-        }
-        channel.receive(answer)?;
-        if burst.verify {
-            check(answer, out)?;
-        }
-        if burst.each_round {
-            let now = Instant::now();
-            rounds_seconds.push((now - round_started).as_secs_f64());
-            round_started = now;
-        }
+        receive(channel, answer, out, burst.verify)?;
+        clock.end_round();
     }
-    Ok(Timing { seconds: started.elapsed().as_secs_f64(), rounds_seconds })
+    Ok(clock.stop())
+}
+
+/// [`drive`] of a ping-pong.
+fn drive_ping_pong(channel: &mut dyn Channel, burst: &Burst, buffers: &mut Buffers) -> io::Result<Timing> {
+    let Buffers { out, back } = buffers;
+    let ball = &mut back[..burst.bytes];
+    ball.copy_from_slice(&out[..burst.bytes]);
+    let mut clock = Clock::start(burst);
+    for _ in 0..burst.rounds {
+        channel.send(ball)?;
+        receive(channel, ball, out, burst.verify)?;
+        clock.end_round();
+    }
+    Ok(clock.stop())
 }
 
 /// Serves a burst: receives its messages and answers.
@@ -120,20 +160,23 @@ pub fn serve(channel: &mut dyn Channel, burst: &Burst, buffers: &mut Buffers) ->
     buffers.prepare(burst);
     meet(channel, false)?;
     let Buffers { out, back } = buffers;
-    let (message, answer) = (&mut back[..burst.bytes], &out[..burst.reply_bytes]);
     for _ in 0..burst.rounds {
         for _ in 0..burst.messages {
-            if burst.verify {
-                message.fill(0xff);
-            }
-            channel.receive(message)?;
-            if burst.verify {
-                check(message, out)?;
-            }
+            receive(channel, &mut back[..burst.bytes], out, burst.verify)?;
         }
-        channel.send(answer)?;
+        let answer = if burst.is_ping_pong() { &*back } else { &*out };
+        channel.send(&answer[..burst.reply_bytes])?;
     }
     Ok(())
+}
+
+/// Receives a message; where it is to be verified, every byte must be as in `sent`.
+fn receive(channel: &mut dyn Channel, message: &mut [u8], sent: &[u8], verify: bool) -> io::Result<()> {
+    if verify {
+        message.fill(0xff);
+    }
+    channel.receive(message)?;
+    if verify { check(message, sent) } else { Ok(()) }
 }
 
 /// One byte each way: when the clock starts, both sides are there.

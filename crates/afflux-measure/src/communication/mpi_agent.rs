@@ -13,8 +13,6 @@ use crate::spawn::mpi::{Landing, SpawnRequest, Spawned};
 use afflux::comm::CommError;
 use afflux::comm::Communicator;
 use afflux::comm::mpi::{MpiChildren, MpiLink, MpiWorld};
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
@@ -60,7 +58,7 @@ fn other(error: CommError) -> io::Error {
 /// What MPI or the pipes say.
 pub fn run(program: &Program, input: impl BufRead, output: impl Write) -> io::Result<()> {
     // If the launcher is killed, nobody is left to end us.
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    helper::end_with_parent()?;
     let world = MpiWorld::init().map_err(other)?;
     if let Some(parent) = MpiLink::to_parent(&world).map_err(other)? {
         parent.send(&HELLO).map_err(other)?;

@@ -2,6 +2,7 @@
 
 use super::StorageError;
 use crate::host::FileSystem;
+use crate::janitor::Janitor;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::statvfs::statvfs;
 use std::fs::{self, File, OpenOptions};
@@ -23,15 +24,18 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the subdirectory.
+    /// Makes the subdirectory, and tells the janitor of it, where there is one.
     ///
     /// # Errors
     ///
     /// Where it cannot be made.
-    pub fn new(directory: &Path) -> Result<Self, StorageError> {
+    pub fn new(directory: &Path, janitor: Option<&mut Janitor>) -> Result<Self, StorageError> {
         let work = directory.join(format!(".afflux-bench-storage-{}", std::process::id()));
         let place = Self { directory: directory.to_owned(), file_system: FileSystem::of(directory), work };
         fs::create_dir(&place.work).map_err(|source| place.error("make a directory", source))?;
+        if let Some(janitor) = janitor {
+            janitor.remove(&place.work)?;
+        }
         Ok(place)
     }
 
@@ -162,12 +166,12 @@ mod tests {
     #[test]
     fn a_place_leaves_nothing() {
         let here = tempfile::tempdir().unwrap();
-        let place = Place::new(here.path()).unwrap();
+        let place = Place::new(here.path(), None).unwrap();
         place.create("a", false).unwrap();
         assert!(place.free_bytes() > 0 && place.path("a").exists());
-        assert!(Place::new(here.path()).is_err(), "not two at once");
+        assert!(Place::new(here.path(), None).is_err(), "not two at once");
         drop(place);
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
-        assert!(Place::new(&here.path().join("missing")).is_err());
+        assert!(Place::new(&here.path().join("missing"), None).is_err());
     }
 }

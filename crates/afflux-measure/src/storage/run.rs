@@ -7,7 +7,9 @@ use super::test::{ScratchJob, Test};
 use super::work::Work;
 use super::{Options, StorageError, fio};
 use crate::host::Host;
+use crate::janitor::Janitor;
 use crate::timing::Runs;
+use std::path::PathBuf;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,10 @@ pub fn run(options: &Options, observe: &mut dyn FnMut(Progress)) -> Result<Vec<O
     if options.fio && !fio::is_installed() {
         return Err(StorageError::Fio("it is not installed".to_owned()));
     }
-    let places = options.directories.iter().map(|directory| Place::new(directory)).collect::<Result<Vec<_>, _>>()?;
+    // Dropped after the places: what they have removed themselves is not there any more.
+    let mut janitor = options.program.as_ref().map(Janitor::start).transpose()?;
+    let place = |directory: &PathBuf| Place::new(directory, janitor.as_mut());
+    let places = options.directories.iter().map(place).collect::<Result<Vec<_>, _>>()?;
     places.iter().try_for_each(|place| check_room(place, options))?;
     let host = Host::current();
     let mut work = Work::new(options);

@@ -229,7 +229,7 @@ mod tests {
             fsync_operations: 3,
             ..Options::new(vec![here.path().to_owned()])
         };
-        let place = Place::new(here.path()).unwrap();
+        let place = Place::new(here.path(), None).unwrap();
         let mut work = Work::new(&options);
         for test in Test::ALL {
             let sample = match work.run(test, &place) {
@@ -255,7 +255,7 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         let options =
             Options { size_bytes: 1 << 17, block_bytes: 1 << 16, ..Options::new(vec![here.path().to_owned()]) };
-        let place = Place::new(here.path()).unwrap();
+        let place = Place::new(here.path(), None).unwrap();
         let mut work = Work::new(&options);
         work.run(Test::SequentialReadCached, &place).unwrap();
         let file = place.open(DATA, OpenOptions::new().write(true), false).unwrap();

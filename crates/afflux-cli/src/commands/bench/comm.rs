@@ -1,18 +1,18 @@
 //! `afflux bench comm`: the arguments of the benchmark, and its results in words, JSON or a page.
 
-use super::results;
+use super::results::{self, Kind, Shown};
 use super::worker::{find_mpis, program_at, this_program};
 use crate::failure::Failure;
-use crate::{output, progress};
 use afflux_measure::communication::{
     self, Host, Mechanism, Options, Placement, ROUND_TRIPS_OF_THE_SOURCE, Record, page, placement::Reading,
     sizes_of_the_source, source_tables, tables,
 };
 use afflux_measure::helper::Launcher;
-use afflux_measure::report::Table;
+use afflux_measure::host::Host as Machine;
+use afflux_measure::report::{Page, Table};
 use afflux_measure::timing::Rule;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Compare what it costs to carry bytes from one process to another: pipes, sockets, queues, shared memory, RPC, MPI.
 #[derive(Debug, Args)]
@@ -64,21 +64,8 @@ pub struct Comm {
     /// Seconds after which anything counts as hanging.
     #[arg(long, value_name = "T", default_value_t = 60.0)]
     timeout: f64,
-    /// Print one JSON object a result, each on a line of its own.
-    #[arg(long)]
-    json: bool,
-    /// Print Markdown in the form of the source's tables and figures instead.
-    #[arg(long, conflicts_with = "json")]
-    tables: bool,
-    /// Write one HTML page with charts as well.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the charts as SVG files into an existing directory as well.
-    #[arg(long, value_name = "DIR")]
-    pictures: Option<PathBuf>,
-    /// Measure nothing: show results that --json has printed before; may be repeated.
-    #[arg(long, value_name = "FILE")]
-    from: Vec<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Lengths in bytes that both sides keep in memory twice.
@@ -92,42 +79,14 @@ fn parse_size(text: &str) -> Result<usize, String> {
 impl Comm {
     /// Measures and prints.
     pub fn run(&self) -> Result<(), Failure> {
-        let records = if self.from.is_empty() { self.measure()? } else { results::read(&self.from, "comm")? };
-        if let Some(path) = &self.html {
-            results::write(path, &page::page(&records).html())?;
-        }
-        if let Some(directory) = &self.pictures {
-            write_pictures(directory, &records)?;
-        }
-        match (self.json, self.tables) {
-            // Printed line by line while measuring.
-            (true, _) if self.from.is_empty() => Ok(()),
-            (true, _) => records.iter().try_for_each(output::print_json),
-            (false, true) => output::print(&source_tables::markdown(&records)),
-            (false, false) => output::print(&text(&records)),
-        }
-    }
-
-    fn measure(&self) -> Result<Vec<Record>, Failure> {
-        let options = self.options()?;
-        let bar = progress::bar(1, "steps");
-        let mut reader_gone = None;
-        let records = communication::run(
-            &options,
-            &mut |progress| {
+        self.shown.show::<Results>(|bar, found| {
+            let progress = &mut |progress: communication::Progress| {
                 bar.set_length(progress.steps as u64);
                 bar.set_position(progress.done as u64);
                 bar.set_message(progress.what);
-            },
-            &mut |record| {
-                if self.json && reader_gone.is_none() {
-                    reader_gone = bar.suspend(|| output::print_json(record)).err();
-                }
-            },
-        )
-        .map_err(Failure::failed)?;
-        bar.finish_and_clear();
-        reader_gone.map_or(Ok(records), Err)
+            };
+            communication::run(&self.options()?, progress, found).map_err(Failure::failed)
+        })
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -163,24 +122,37 @@ impl Comm {
     }
 }
 
-/// The charts as files: latency, and bandwidth for each placement that has any.
-fn write_pictures(directory: &Path, records: &[Record]) -> Result<(), Failure> {
-    results::write(&directory.join("comm-latency.svg"), &page::latency_chart(records).svg())?;
-    for placement in tables::placements(records) {
-        let title = format!("Bandwidth: {}", placement.words());
-        let chart = page::bandwidth_chart(records, placement, &title, |_| true);
-        if !chart.curves.is_empty() {
-            results::write(&directory.join(format!("comm-bandwidth-{placement}.svg")), &chart.svg())?;
-        }
-    }
-    Ok(())
-}
+/// Results of this benchmark.
+struct Results;
 
-fn text(records: &[Record]) -> String {
-    let mut text = records.first().map_or_else(String::new, |first| {
-        format!("{}; {}, {} processors; {}\n\n", first.host.name, first.host.cpu, first.host.cores, first.host.kernel)
-    });
-    let tables: Vec<String> = tables::all(records).iter().map(Table::text).collect();
-    text.push_str(&tables.join("\n"));
-    text
+impl Kind for Results {
+    type Record = Record;
+    const NAME: &'static str = "comm";
+
+    fn page(records: &[Record]) -> Page {
+        page::page(records)
+    }
+
+    /// Latency, and bandwidth for each placement that has any.
+    fn charts(records: &[Record]) -> Vec<(String, String)> {
+        let latency = ("comm-latency.svg".to_owned(), page::latency_chart(records).svg());
+        let bandwidth = tables::placements(records).into_iter().filter_map(|placement| {
+            let title = format!("Bandwidth: {}", placement.words());
+            let chart = page::bandwidth_chart(records, placement, &title, |_| true);
+            (!chart.curves.is_empty()).then(|| (format!("comm-bandwidth-{placement}.svg"), chart.svg()))
+        });
+        std::iter::once(latency).chain(bandwidth).collect()
+    }
+
+    fn markdown(records: &[Record]) -> String {
+        source_tables::markdown(records)
+    }
+
+    fn tables(records: &[Record]) -> Vec<Table> {
+        tables::all(records)
+    }
+
+    fn host(record: &Record) -> &Machine {
+        &record.host
+    }
 }

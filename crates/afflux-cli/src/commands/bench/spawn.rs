@@ -1,12 +1,12 @@
 //! `afflux bench spawn`: the arguments of the benchmark, and its results in words, JSON or a page.
 
-use super::results;
+use super::results::{self, Kind, Shown};
 use super::worker::{find_mpis, program_at, this_program};
 use crate::failure::Failure;
-use crate::{output, progress};
 use afflux_measure::communication::Host;
 use afflux_measure::helper::Launcher;
-use afflux_measure::report::Table;
+use afflux_measure::host::Host as Machine;
+use afflux_measure::report::{Page, Table};
 use afflux_measure::spawn::{self, Method, Options, Record, page, source_tables, tables};
 use clap::Args;
 use std::path::PathBuf;
@@ -61,21 +61,8 @@ pub struct Spawn {
     /// What starts one MPI rank, where mpirun alone does not: {host} is the hosts with commas, {} the command.
     #[arg(long, value_name = "TEMPLATE", value_parser = Launcher::parse)]
     mpirun: Option<Launcher>,
-    /// Print one JSON object a result, each on a line of its own.
-    #[arg(long)]
-    json: bool,
-    /// Print Markdown in the form of the source's tables instead.
-    #[arg(long, conflicts_with = "json")]
-    tables: bool,
-    /// Write one HTML page with a chart as well.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the chart as an SVG file into an existing directory as well.
-    #[arg(long, value_name = "DIR")]
-    pictures: Option<PathBuf>,
-    /// Measure nothing: show results that --json has printed before; may be repeated.
-    #[arg(long, value_name = "FILE")]
-    from: Vec<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 fn parse_at_once(text: &str) -> Result<usize, String> {
@@ -95,41 +82,13 @@ fn parse_repetitions(text: &str) -> Result<usize, String> {
 impl Spawn {
     /// Measures and prints.
     pub fn run(&self) -> Result<(), Failure> {
-        let records = if self.from.is_empty() { self.measure()? } else { results::read(&self.from, "spawn")? };
-        if let Some(path) = &self.html {
-            results::write(path, &page::page(&records).html())?;
-        }
-        if let Some(directory) = &self.pictures {
-            results::write(&directory.join("spawn.svg"), &page::chart(&records).svg())?;
-        }
-        match (self.json, self.tables) {
-            // Printed line by line while measuring.
-            (true, _) if self.from.is_empty() => Ok(()),
-            (true, _) => records.iter().try_for_each(output::print_json),
-            (false, true) => output::print(&source_tables::markdown(&records)),
-            (false, false) => output::print(&text(&records)),
-        }
-    }
-
-    fn measure(&self) -> Result<Vec<Record>, Failure> {
-        let options = self.options()?;
-        let bar = progress::bar(1, "repetitions");
-        let mut reader_gone = None;
-        let records = spawn::run(
-            &options,
-            &mut |progress| {
+        self.shown.show::<Results>(|bar, found| {
+            let progress = &mut |progress: spawn::Progress| {
                 bar.set_length(progress.steps as u64);
                 bar.set_position(progress.done as u64);
-            },
-            &mut |record| {
-                if self.json && reader_gone.is_none() {
-                    reader_gone = bar.suspend(|| output::print_json(record)).err();
-                }
-            },
-        )
-        .map_err(Failure::failed)?;
-        bar.finish_and_clear();
-        reader_gone.map_or(Ok(records), Err)
+            };
+            spawn::run(&self.options()?, progress, found).map_err(Failure::failed)
+        })
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -159,11 +118,30 @@ impl Spawn {
     }
 }
 
-fn text(records: &[Record]) -> String {
-    let mut text = records.first().map_or_else(String::new, |first| {
-        format!("{}; {}, {} processors; {}\n\n", first.host.name, first.host.cpu, first.host.cores, first.host.kernel)
-    });
-    let tables: Vec<String> = tables::all(records).iter().map(Table::text).collect();
-    text.push_str(&tables.join("\n"));
-    text
+/// Results of this benchmark.
+struct Results;
+
+impl Kind for Results {
+    type Record = Record;
+    const NAME: &'static str = "spawn";
+
+    fn page(records: &[Record]) -> Page {
+        page::page(records)
+    }
+
+    fn charts(records: &[Record]) -> Vec<(String, String)> {
+        vec![("spawn.svg".to_owned(), page::chart(records).svg())]
+    }
+
+    fn markdown(records: &[Record]) -> String {
+        source_tables::markdown(records)
+    }
+
+    fn tables(records: &[Record]) -> Vec<Table> {
+        tables::all(records)
+    }
+
+    fn host(record: &Record) -> &Machine {
+        &record.host
+    }
 }

@@ -1,5 +1,6 @@
 //! `afflux bench storage`: the arguments of the benchmark, and its results as a table, a page or JSON.
 
+use super::worker::this_program;
 use crate::failure::Failure;
 use crate::{new_file, output, progress};
 use afflux_measure::storage::{self, Options, StorageError, Test, source};
@@ -138,6 +139,7 @@ impl Storage {
             operations: self.operations,
             fsync_operations: self.fsync_operations,
             fio: self.fio,
+            program: Some(this_program().map_err(Failure::failed)?),
             rule: Rule { warmups: self.warmups, repetitions: self.repetitions, seconds_max: self.seconds_max },
             command: std::env::args().collect::<Vec<_>>().join(" "),
             ..Options::new(self.directories.clone())

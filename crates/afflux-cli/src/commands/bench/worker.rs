@@ -40,6 +40,9 @@ enum Role {
 impl Worker {
     /// Works until its input ends.
     pub fn run(&self) -> Result<(), Failure> {
+        if matches!(self.role, Role::Agent | Role::Spawner | Role::RpcServer) {
+            helper::end_with_parent().map_err(Failure::failed)?;
+        }
         let (input, output) = (stdin().lock(), stdout().lock());
         match self.role {
             Role::Spawner => {
