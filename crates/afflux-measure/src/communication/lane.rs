@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const AGENT_ROLE: &str = "agent";
 /// The role of an agent that is a process of MPI.
 pub const MPI_ROLE: &str = "mpi";
-/// How long MPI jobs and remote logins may take to start.
+/// How long MPI jobs and remote logins may take to start, if no shorter time is asked for.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A mechanism at a placement.
@@ -157,7 +157,7 @@ fn agent_on(options: &Options, host: Option<&Host>) -> Start {
         None => options.program.words(&[AGENT_ROLE]),
         Some(host) => options.launcher.words(&host.name, &options.remote_program.words(&[AGENT_ROLE])),
     };
-    helper(words, Vec::new(), START_PATIENCE)
+    helper(words, Vec::new(), START_PATIENCE.min(options.patience))
 }
 
 /// A job of two ranks, each on the machine of its side.

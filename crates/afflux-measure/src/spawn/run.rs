@@ -60,7 +60,7 @@ pub struct Progress {
     pub steps: usize,
 }
 
-/// How long a job or a server may take to start.
+/// How long a job or a server may take to start; a server no longer than a process may.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// What a helper may take on top of the time that its children have.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
@@ -345,7 +345,7 @@ impl Helpers<'_> {
         };
         let mut helper = Helper::start(&words, &[])?;
         self.janitor.process(helper.process())?;
-        let server::Waiting { port } = helper.reply(START_PATIENCE)?;
+        let server::Waiting { port } = helper.reply(START_PATIENCE.min(options.patience))?;
         self.servers.push(helper);
         Ok((target.map_or_else(|| "127.0.0.1".to_owned(), |host| host.address.clone()), port))
     }
