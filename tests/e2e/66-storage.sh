@@ -26,6 +26,18 @@ PYTHON
 [ "$(find . -name '.afflux-bench*' | wc -l)" -eq 0 ] && ok "nothing is left" || not_ok "nothing is left" "$(ls -a)"
 grep -q '</html>' page.html && ok "the page is complete" || not_ok "the page is complete"
 
+for signal in INT TERM KILL; do
+    # By way of Python, since what a shell starts in the background ignores SIGINT.
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$afflux" bench storage --tests scratch --scratch-size 64m --compute 1000 . >/dev/null 2>&1 </dev/null &
+    sleep 0.7
+    [ -d .afflux-bench-storage-$! ] || not_ok "a benchmark to kill" "$(ls -a)"
+    kill -$signal $!
+    wait $! 2>/dev/null
+    for _ in $(seq 100); do [ -d .afflux-bench-storage-$! ] || break; sleep 0.1; done
+    [ -d .afflux-bench-storage-$! ] && not_ok "nothing is left after SIG$signal" "$(ls -a)" || ok "nothing is left after SIG$signal"
+done
+
 works "the source's model" "$afflux" bench storage --source-model
 says "its passes" '606 GB / bandwidth, 15\.1 passes'
 exits 2 "no such directory" "$afflux" bench storage missing

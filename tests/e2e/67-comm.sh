@@ -59,7 +59,10 @@ left "nothing is left"
 
 # Killed in the middle of a burst in which both sides are busy.
 for signal in INT TERM KILL; do
-    "$afflux" bench comm --placements free --mechanisms shared-spin,sysv-queue,posix-queue,fifo --sizes 1 --round-trips 100000000 >/dev/null 2>&1 </dev/null &
+    # By way of Python, since what a shell starts in the background ignores SIGINT.
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$afflux" bench comm --placements free --mechanisms shared-spin,sysv-queue,posix-queue,fifo --sizes 1 --round-trips 100000000 \
+        >/dev/null 2>&1 </dev/null &
     sleep 1
     kill -$signal $!
     wait $! 2>/dev/null

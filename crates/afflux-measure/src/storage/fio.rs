@@ -32,7 +32,7 @@ fn mode(test: Test) -> Option<&'static str> {
     }
 }
 
-/// Runs fio once; the file that is read is there.
+/// Runs fio once; the file that is read is there, and in the page cache or not as the test wants it.
 ///
 /// # Errors
 ///

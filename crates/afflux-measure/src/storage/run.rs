@@ -93,7 +93,7 @@ impl Contestant<'_> {
             return Ok(false);
         }
         let run = if self.tool == "fio" {
-            work.data(self.place).and_then(|()| fio::run(test, self.place, options))
+            work.prepare(test, self.place).and_then(|()| fio::run(test, self.place, options))
         } else {
             work.run(test, self.place)
         };

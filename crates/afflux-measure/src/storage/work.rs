@@ -100,7 +100,7 @@ impl<'a> Work<'a> {
     /// # Errors
     ///
     /// Faults of the file system.
-    pub fn data(&mut self, place: &Place) -> Result<(), StorageError> {
+    fn data(&mut self, place: &Place) -> Result<(), StorageError> {
         let length = self.options.size_bytes;
         if fs::metadata(place.path(DATA)).is_ok_and(|found| found.len() == length) {
             return Ok(());
@@ -110,23 +110,31 @@ impl<'a> Work<'a> {
         file.sync_all().map_err(|source| place.error("fsync", source))
     }
 
-    fn read(&mut self, test: Test, place: &Place) -> Result<Sample, StorageError> {
+    /// Puts the file that a test uses into the state that the test's name says: in the page cache, or not.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the file system.
+    pub fn prepare(&mut self, test: Test, place: &Place) -> Result<(), StorageError> {
         self.data(place)?;
+        let file = place.open(DATA, OpenOptions::new().read(true), false)?;
+        if test == Test::SequentialReadCached {
+            return self.scan(&file, self.options.size_bytes, place, None).map(drop);
+        }
+        drop_from_cache(&file).map_err(|source| place.error("drop a file from the page cache", source))
+    }
+
+    fn read(&mut self, test: Test, place: &Place) -> Result<Sample, StorageError> {
+        self.prepare(test, place)?;
         let file = place.open(DATA, OpenOptions::new().read(true), test.is_direct())?;
         let length = self.options.size_bytes;
-        if test == Test::SequentialReadCached {
-            self.scan(&file, length, place, None)?;
-        } else {
-            drop_from_cache(&file).map_err(|source| place.error("drop a file from the page cache", source))?;
-        }
         time(|| Ok((length, self.scan(&file, length, place, None)?)))
     }
 
     fn random(&mut self, test: Test, place: &Place) -> Result<Sample, StorageError> {
-        self.data(place)?;
+        self.prepare(test, place)?;
         let writes = test == Test::RandomWriteDirect;
         let file = place.open(DATA, OpenOptions::new().read(true).write(writes), test.is_direct())?;
-        drop_from_cache(&file).map_err(|source| place.error("drop a file from the page cache", source))?;
         let pages = self.options.size_bytes / SMALL_BYTES as u64;
         let operations = self.options.operations;
         let mut state = 42;
