@@ -67,7 +67,7 @@ if [ "$(id -u)" -eq 0 ] && command -v ssh >/dev/null && command -v unshare >/dev
     remote() {
         local scratch
         scratch=$(mktemp -d "$directory/remote.XXXXXX")
-        timeout --kill-after=5 110 "$source/tests/bench/remote_shells.sh" "$scratch" "$afflux" bench spawn --json "$@" 2>errors.txt </dev/null
+        timeout --kill-after=5 110 "$source/tests/bench/virtual_cluster.sh" 2 1gbit "$scratch" "$afflux" bench spawn --json "$@" 2>errors.txt </dev/null
     }
     remote --methods ssh,rsh --repetitions 3 --at-once 1,4 >remote.jsonl
     holds "ssh through a real sshd" remote.jsonl '
@@ -99,7 +99,7 @@ for row in rows:
     assert row["failed"] == row["spawns"] == 3 and row["complaint"], row'
     started=$SECONDS
     scratch=$(mktemp -d "$directory/remote.XXXXXX")
-    works "bench comm with a silent host" "$source/tests/bench/remote_shells.sh" "$scratch" "$afflux" bench comm --json --mechanisms tcp,onc-rpc \
+    works "bench comm with a silent host" "$source/tests/bench/virtual_cluster.sh" 2 1gbit "$scratch" "$afflux" bench comm --json --mechanisms tcp,onc-rpc \
         --placements two-nodes --sizes 1 --host 192.0.2.2 --timeout 2
     says "its rows say so" '"measure":"failed","reason":".*has not answered within 2 s'
     [ $((SECONDS - started)) -lt 30 ] && ok "in bounded time" || not_ok "in bounded time: $((SECONDS - started)) s"

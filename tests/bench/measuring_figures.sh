@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The figures of docs/MEASURING.md: communication and spawning in the form of the source's tables 1-5 and figures 1-3, on this machine and on a
+# virtual cluster, the comparisons with outside tools, and the pictures.
+#
+#   AFFLUX=target/release/afflux tests/bench/measuring_figures.sh [RESULTS]
+#
+# Takes ten to fifteen minutes; the machine should do nothing else. Raw results go to RESULTS (./measuring-results), pictures to docs/images,
+# tables into docs/MEASURING.md between its two marks. As root for the virtual cluster (tests/bench/virtual_cluster.sh) with rsh and ssh.
+# AFFLUX_MPICH names a build with MPICH. What is missing (fio, lmbench, NetPIPE, Chromium for pictures of the pages) is left out, and said.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd -P)
+root=$(cd "$here/../.." && pwd -P)
+export AFFLUX=${AFFLUX:?AFFLUX names the command}
+results=${1:-$PWD/measuring-results}
+mkdir -p "$results"
+results=$(cd "$results" && pwd -P)
+images=$root/docs/images
+say() { printf '== %s: %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+say "communication on this machine"
+"$AFFLUX" bench comm --placements one-processor,two-processors,free --repetitions 5 --sample-ms 10 --json >"$results/comm.jsonl" 2>"$results/comm.log"
+say "processes on this machine"
+"$AFFLUX" bench spawn --methods fork,fork-exec,vfork-exec,posix-spawn,namespaces,rpc,mpi-spawn,mpi-spawn-multiple --json \
+    >"$results/spawn.jsonl" 2>"$results/spawn.log"
+if [ "$(id -u)" -eq 0 ]; then
+    cluster=("$here/virtual_cluster.sh" 2 1gbit)
+    say "communication on a virtual cluster of gigabit links"
+    mkdir "$scratch/comm" "$scratch/local" "$scratch/remote"
+    # MPI by TCP only: the libraries notice that the nodes are one machine, and would go by its memory.
+    "${cluster[@]}" "$scratch/comm" "$AFFLUX" bench comm --host n1 --host n2 --link-mbit 1000 --mechanisms tcp,tcp-nagle,onc-rpc,mpi-tcp \
+        --placements two-nodes,two-other-nodes --repetitions 5 --sizes 1,4,16,64,256,1024,4096,16384,65536,262144,1048576,4194304 --json \
+        >"$results/comm-nodes.jsonl" 2>"$results/comm-nodes.log"
+    say "processes by remote shells, and on the virtual cluster"
+    "${cluster[@]}" "$scratch/local" "$AFFLUX" bench spawn --methods rsh,ssh --json >"$results/spawn-shells.jsonl" 2>"$results/spawn-shells.log"
+    "${cluster[@]}" "$scratch/remote" "$AFFLUX" bench spawn --methods rpc,rsh,ssh,mpi-spawn,mpi-spawn-multiple --host n1 --host n2 --json \
+        >"$results/spawn-nodes.jsonl" 2>"$results/spawn-nodes.log"
+else
+    say "not root: no virtual cluster, no remote shells"
+    : >"$results/comm-nodes.jsonl" >"$results/spawn-shells.jsonl" >"$results/spawn-nodes.jsonl"
+fi
+say "comparison with lmbench and NetPIPE"
+"$here/compare_comm.sh" 11 >"$results/compare-comm.txt" 2>&1 || true
+say "comparison with fio"
+mkdir "$scratch/fio"
+"$here/compare_fio.sh" "$scratch/fio" 512 11 >"$results/compare-fio.txt" 2>&1 || true
+say "storage"
+"$AFFLUX" bench storage --size 256m --scratch-size 128m --repetitions 3 --labels "this disk" --html "$results/storage.html" "$scratch" \
+    >"$results/storage.txt" 2>"$results/storage.log"
+
+say "tables and pictures"
+comm=(--from "$results/comm.jsonl" --from "$results/comm-nodes.jsonl")
+spawn=(--from "$results/spawn.jsonl" --from "$results/spawn-shells.jsonl" --from "$results/spawn-nodes.jsonl")
+"$AFFLUX" bench comm "${comm[@]}" --tables --html "$results/comm.html" --pictures "$images" >"$results/comm.md"
+"$AFFLUX" bench spawn "${spawn[@]}" --tables --html "$results/spawn.html" --pictures "$images" >"$results/spawn.md"
+if command -v chromium >/dev/null; then
+    for page in comm:3600 spawn:1500 storage:1500; do
+        timeout 60 chromium --headless --no-sandbox --hide-scrollbars --window-size="1100,${page#*:}" \
+            --screenshot="$images/bench-${page%:*}.png" "file://$results/${page%:*}.html" >"$results/chromium.log" 2>&1 ||
+            say "no picture of the page ${page%:*}: $(tail -1 "$results/chromium.log")"
+    done
+else
+    say "no Chromium: no pictures of the pages"
+fi
+python3 "$here/measuring_figures.py" "$root/docs/MEASURING.md" "$results"
+say "done: docs/MEASURING.md and docs/images, raw results in $results"
