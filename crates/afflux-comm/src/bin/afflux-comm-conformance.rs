@@ -96,7 +96,8 @@ fn main() {
     }
     comm.barrier().expect("all ranks have passed");
     if comm.rank() == 0 {
-        println!("conformance ok on {} ranks, {}", comm.size(), afflux_comm::mpi::library_version());
+        let (ranks, nodes) = (comm.size(), comm.nodes().node_count);
+        println!("conformance ok on {ranks} ranks of {nodes} nodes, {}", afflux_comm::mpi::library_version());
     }
 }
 

@@ -271,6 +271,10 @@ impl Lookout for ApartLookout<'_> {
         self.judge(line, call)
     }
 
+    fn call(&self) -> Option<Call> {
+        self.call
+    }
+
     fn whom(&self) -> String {
         let (Some(line), Some(call)) = (&self.apart.line, self.call) else {
             return "ranks that have not entered it or not sent".to_owned();

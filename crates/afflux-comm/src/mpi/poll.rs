@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi::{self, MPI_Request, MPI_Status};
 
+use super::call::Call;
 use super::{check, int, is_success};
 use crate::CommError;
 use crate::stall::StallWatch;
@@ -45,6 +46,11 @@ pub(super) trait Lookout {
 
     /// The wait has lasted so long that a person is told: whom it is for, in words.
     fn whom(&self) -> String;
+
+    /// The call of ours that waits, where it is known.
+    fn call(&self) -> Option<Call> {
+        None
+    }
 }
 
 /// For waits of which nobody can tell.
@@ -105,7 +111,8 @@ impl<'a> Poll<'a> {
         if sleeps || self.turns.is_multiple_of(LOOK_TURNS) {
             self.lookout.look()?;
             if watch.is_due() {
-                watch.report(self.patience.rank, self.call, &self.lookout.whom());
+                let call = self.lookout.call().map_or(self.call, |call| call.operation.name());
+                watch.report(self.patience.rank, call, &self.lookout.whom());
             }
         }
         Ok(())

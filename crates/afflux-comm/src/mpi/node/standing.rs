@@ -241,6 +241,10 @@ impl Lookout for ExchangeLookout<'_> {
         })
     }
 
+    fn call(&self) -> Option<Call> {
+        self.call
+    }
+
     fn whom(&self) -> String {
         let mut peers = self.peers.borrow().clone();
         peers.sort_unstable();
