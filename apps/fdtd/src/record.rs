@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use afflux::{
-    AppendError, Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SealOnSignal, SeriesWriter, SetId,
-    Statistics, Values, Variable,
+    AppendError, Durability, Existing, FlushError, OpenError, Point, ProbeSet, RebalanceError, SealOnSignal,
+    SeriesWriter, SetId, Statistics, Values, Variable,
 };
 
 use crate::error::{RunError, SimulationError};
@@ -30,6 +30,8 @@ pub struct RecordOptions {
     pub window_steps: Option<u64>,
     /// What becomes of an existing file.
     pub existing: Existing,
+    /// What sealed rows survive.
+    pub durability: Durability,
     /// End the run in good order when the system signals that it is to go (SIGTERM, SIGUSR1).
     pub seal_on_signal: bool,
     /// How long to run, and what is done besides.
@@ -44,6 +46,7 @@ impl RecordOptions {
             path: path.into(),
             window_steps: None,
             existing: Existing::Refuse,
+            durability: Durability::default(),
             seal_on_signal: false,
             run: RunOptions::default(),
         }
@@ -133,7 +136,8 @@ impl SeriesSampler {
         let model = simulation.model();
         let mut builder = SeriesWriter::at(&options.path)
             .window_steps(options.window_steps.unwrap_or(model.output.window_steps))
-            .existing(options.existing);
+            .existing(options.existing)
+            .durability(options.durability);
         if options.seal_on_signal {
             builder = builder.seal_on_signal(SealOnSignal::new());
         }

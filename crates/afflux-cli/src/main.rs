@@ -3,6 +3,7 @@
 
 mod chart;
 mod commands;
+mod durability;
 mod existing;
 mod failure;
 mod memory;

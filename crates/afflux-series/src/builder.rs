@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use afflux_collective::{Hints, Path};
-use afflux_container::ResumeCheck;
+use afflux_container::{Durability, ResumeCheck};
 use afflux_storage::{PosixStorage, Storage};
 
 use crate::{ProbeSet, SealOnSignal, Step};
@@ -56,6 +56,7 @@ pub struct SeriesBuilder {
     pub(crate) window_steps: u64,
     pub(crate) flush_seconds: Option<f64>,
     pub(crate) in_background: bool,
+    pub(crate) durability: Durability,
     pub(crate) helper_bytes_min: u64,
     pub(crate) seal_on_signal: Option<SealOnSignal>,
     pub(crate) memory_limit_bytes: Option<u64>,
@@ -80,6 +81,7 @@ impl SeriesBuilder {
             window_steps: WINDOW_STEPS,
             flush_seconds: None,
             in_background: true,
+            durability: Durability::default(),
             helper_bytes_min: HELPER_BYTES_MIN,
             seal_on_signal: None,
             memory_limit_bytes: None,
@@ -123,6 +125,16 @@ impl SeriesBuilder {
     #[must_use]
     pub fn background(mut self, in_background: bool) -> Self {
         self.in_background = in_background;
+        self
+    }
+
+    /// What sealed rows survive: the death of any process unless set. For [`Durability::PowerLoss`] every rank waits at each flush until the
+    /// medium has its samples, and the seal until the medium has each of its parts; all that was sealed then survives a power
+    /// failure. With flushes in the background it is helper threads that wait, where the windows are large enough for one
+    /// ([`Self::helper_bytes_min`]).
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
         self
     }
 

@@ -37,7 +37,7 @@ pub enum OpenError {
     /// The file could not be resumed.
     #[error(transparent)]
     Resume(#[from] afflux_container::ResumeError),
-    /// Where the columns of a resumed file lie, or what was sealed of them, could not be told.
+    /// Where the columns of a resumed file lie, or what was sealed of them, could not be told; or a file could not be made durable.
     #[error(transparent)]
     Lookup(#[from] WriteError),
     /// Sealed columns of a resumed file are not what was sealed.
@@ -120,6 +120,14 @@ pub enum FlushError {
         step: Step,
         /// The step up to which rows were to be flushed.
         flush_step: Step,
+    },
+    /// The medium does not tell that it has what was written.
+    #[error("{}: the samples are written, and could not be made durable: {source}", path.display())]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
     },
     /// There is no memory to put the window's blocks together.
     #[error(

@@ -236,7 +236,8 @@ impl SeriesWriter {
         let sets = self.sets.iter_mut().zip(row_ends).enumerate();
         let parts = sets.map(|(set, (local, &row_end))| local.give(set, row_end, &mut segments)).collect();
         segments.sort_unstable_by_key(|segment| segment.offset);
-        Job { parts, segments, columns, staging: std::mem::replace(&mut self.staging, Buffer::Heap(Vec::new())) }
+        let staging = std::mem::replace(&mut self.staging, Buffer::Heap(Vec::new()));
+        Job { parts, segments, columns, staging, is_durable: self.is_durable }
     }
 
     /// Collective: what the path with aggregators does instead of writing and agreeing.
@@ -255,11 +256,20 @@ impl SeriesWriter {
         let writing = written.as_ref().map_or(0.0, |report| report.work.file_nanoseconds as f64 * 1e-9);
         phase.write += writing;
         phase.exchange += ((begin.elapsed() - done.transposing).as_secs_f64() - writing).max(0.0);
-        let columns = self.take_back(flight, done);
         match outcome.and(written.map_err(FlushError::from)) {
-            Err(error) => flight.fail(error),
+            Err(error) => {
+                self.take_back(flight, done);
+                flight.fail(error)
+            }
+            Ok(report) if self.is_durable => {
+                // An aggregator has written the rows of others, and each has to hear of a sync that failed.
+                done.file_calls = report.work.file_calls;
+                done.outcome = done.sync(&*self.own_file);
+                self.wrote(flight, done)
+            }
             Ok(report) => {
                 self.statistics.data_writes += report.work.file_calls;
+                let columns = self.take_back(flight, done);
                 self.all_wrote(flight, &columns, &checksums)
             }
         }

@@ -34,6 +34,8 @@ pub(crate) struct Job {
     pub columns: Vec<(usize, u64)>,
     /// Where blocks are put together; grown as needed and kept from job to job.
     pub staging: Buffer,
+    /// Whether the medium is to have them before the job is done.
+    pub is_durable: bool,
 }
 
 /// A write that failed.
@@ -67,6 +69,8 @@ pub(crate) enum JobError {
         source: io::Error,
     },
     Write(WriteFailure),
+    /// The blocks are written, and perhaps not on the medium.
+    Sync(io::Error),
 }
 
 /// Blocks put together and not written yet: `filled` bytes of the staging buffer that end at `end` in the file.
@@ -83,7 +87,8 @@ impl Job {
         let block_max = self.parts.iter().map(|part| part.layout.block_bytes_max()).max().unwrap_or(0);
         done.outcome = self
             .reserve(total.min(STRETCH_BYTES.max(block_max)))
-            .and_then(|()| self.write_stretches(file, &mut done).map_err(JobError::Write));
+            .and_then(|()| self.write_stretches(file, &mut done).map_err(JobError::Write))
+            .and_then(|()| if self.is_durable { done.sync(file) } else { Ok(()) });
         done.job = self;
         done
     }
@@ -143,8 +148,13 @@ impl Job {
 
 impl Done {
     fn of(job: &Job) -> Self {
-        let empty =
-            Job { parts: Vec::new(), segments: Vec::new(), columns: Vec::new(), staging: Buffer::Heap(Vec::new()) };
+        let empty = Job {
+            parts: Vec::new(),
+            segments: Vec::new(),
+            columns: Vec::new(),
+            staging: Buffer::Heap(Vec::new()),
+            is_durable: job.is_durable,
+        };
         Self {
             job: empty,
             checksums: vec![0; job.columns.len()],
@@ -153,6 +163,15 @@ impl Done {
             transposing: Duration::ZERO,
             writing: Duration::ZERO,
         }
+    }
+
+    /// Waits until the medium has what this process has written to `file`, by this job and before it. A rank without blocks waits too: it may
+    /// have rewritten rows.
+    pub fn sync(&mut self, file: &dyn StorageFile) -> Result<(), JobError> {
+        let begin = Instant::now();
+        let synced = file.sync_data().map_err(JobError::Sync);
+        self.writing += begin.elapsed();
+        synced
     }
 }
 

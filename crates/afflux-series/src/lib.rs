@@ -45,7 +45,7 @@ mod window;
 mod wire;
 mod writer;
 
-pub use afflux_container::ResumeCheck;
+pub use afflux_container::{Durability, ResumeCheck};
 pub use builder::{Existing, Replay, SeriesBuilder};
 pub use error::{AppendError, Difference, FlushError, OpenError, RebalanceError};
 pub use grid::{GridBlock, PointGrid};

@@ -6,7 +6,7 @@ use std::time::Instant;
 use afflux_collective::{CollectiveFile, Path};
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
-use afflux_container::ResumeCheck;
+use afflux_container::{Durability, ResumeCheck};
 use afflux_storage::{OpenMode, StorageFile};
 
 use crate::background::Helpers;
@@ -106,6 +106,7 @@ impl SeriesBuilder {
             deadline: None,
             signalled: None,
             in_background: self.in_background,
+            is_durable: self.durability == Durability::PowerLoss,
             helpers: self.in_background.then(Helpers::shared),
             helper_bytes_min: self.helper_bytes_min,
             own_file,

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use afflux_comm::Communicator;
-use afflux_container::{ContainerWriter, FileSpec, ResumeError, SetGeometry, VariableSpec};
+use afflux_container::{ContainerWriter, Durability, FileSpec, ResumeError, SetGeometry, VariableSpec};
 
 use crate::builder::{Existing, SeriesBuilder};
 use crate::directory::{Block, Directory, DirectoryShape};
@@ -179,15 +179,26 @@ impl SeriesBuilder {
             Existing::Refuse => afflux_container::Existing::Refuse,
             Existing::Replace => afflux_container::Existing::Replace,
             Existing::Resume(_) => match ContainerWriter::resume(self.storage.clone(), &self.path, spec) {
-                Ok(resumed) => {
+                Ok(mut resumed) => {
                     let state = FileState::of(&resumed);
+                    self.make_durable(&mut resumed.writer)?;
                     return Ok((resumed.writer, Some(state)));
                 }
                 Err(ResumeError::Missing { .. }) => afflux_container::Existing::Refuse,
                 Err(error) => return Err(error.into()),
             },
         };
-        Ok((ContainerWriter::create(self.storage.clone(), &self.path, spec, existing)?, None))
+        let mut created = ContainerWriter::create(self.storage.clone(), &self.path, spec, existing)?;
+        self.make_durable(&mut created)?;
+        Ok((created, None))
+    }
+
+    /// On rank 0: what the file has so far, and its name, are on the medium before a row is promised to be.
+    fn make_durable(&self, container: &mut ContainerWriter) -> Result<(), OpenError> {
+        if self.durability == Durability::PowerLoss {
+            container.set_durability(&*self.storage, self.durability)?;
+        }
+        Ok(())
     }
 
     /// What [`encode_common`] wrote, or the rank that refused and its message.

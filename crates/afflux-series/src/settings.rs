@@ -48,6 +48,7 @@ impl SeriesBuilder {
             format!("window_steps {}", self.window_steps),
             format!("flush_seconds {:?}", self.flush_seconds),
             format!("background {}", self.in_background),
+            format!("durability {:?}", self.durability),
             self.seal_on_signal.as_ref().map_or("no seal on signals".to_owned(), SealOnSignal::setting),
             format!("chunk_steps {}", self.chunk_steps),
             format!("chunk_bytes {}", self.chunk_bytes),

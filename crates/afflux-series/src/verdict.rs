@@ -38,6 +38,7 @@ impl FlushError {
         match error {
             JobError::Memory { bytes, source } => Self::Memory { bytes, source },
             JobError::Write(failure) => Self::of_write(path, rank, &failure),
+            JobError::Sync(source) => Self::Sync { path, source },
         }
     }
 

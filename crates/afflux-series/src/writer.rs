@@ -78,6 +78,8 @@ pub struct SeriesWriter {
     pub(crate) flight: Option<Flight>,
     /// Whether `append` goes on while a flush is under way.
     pub(crate) in_background: bool,
+    /// Whether the medium is to have a window's samples before they are sealed.
+    pub(crate) is_durable: bool,
     /// What listens to signals, where they ask for a seal.
     pub(crate) watch: Option<Watch>,
     /// Until when other ranks are waited for, once a signal is known.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use afflux_collective::Path as WritePath;
 use afflux_comm::{CommFault, CommFaults, CommTarget, Communicator, FaultyCommunicator, threads};
 use afflux_container::SeriesFile;
-use afflux_series::{SeriesWriter, SetId};
+use afflux_series::{Durability, SeriesWriter, SetId};
 use afflux_storage::{Fault, FaultyStorage, Lasting, Operation, PosixStorage};
 use common::{Row, Workload, probe_set};
 
@@ -23,13 +23,14 @@ struct Way {
     /// Whether helper threads write, in the background.
     helped: bool,
     path: WritePath,
+    durability: Durability,
 }
 
 const WAYS: [Way; 4] = [
-    Way { background: true, helped: true, path: WritePath::Independent },
-    Way { background: true, helped: false, path: WritePath::Independent },
-    Way { background: true, helped: true, path: WritePath::TwoPhase },
-    Way { background: false, helped: false, path: WritePath::Independent },
+    Way { background: true, helped: true, path: WritePath::Independent, durability: Durability::ProcessCrash },
+    Way { background: true, helped: false, path: WritePath::Independent, durability: Durability::ProcessCrash },
+    Way { background: true, helped: true, path: WritePath::TwoPhase, durability: Durability::ProcessCrash },
+    Way { background: false, helped: false, path: WritePath::Independent, durability: Durability::ProcessCrash },
 ];
 
 fn workload() -> Workload {
@@ -47,6 +48,7 @@ fn run(path: &Path, comm: &dyn Communicator, storage: &FaultyStorage, way: Way) 
         .background(way.background)
         .helper_bytes_min(if way.helped { 0 } else { u64::MAX })
         .write_path(way.path)
+        .durability(way.durability)
         .storage(Arc::new(storage.clone()))
         .open(comm)
         .map_err(|error| error.to_string())?;
@@ -111,6 +113,16 @@ fn the_kth_write_fails_for_every_k() {
 fn the_kth_change_of_length_fails_for_every_k() {
     for way in WAYS {
         assert!(storage_countdown(way, |nth| Fault::medium(Operation::SetLen, nth, Lasting::ForGood)) >= 2);
+    }
+}
+
+/// Every sync has to be met by somebody: the ranks' own before the verdict of a flush, the seal's behind it.
+#[test]
+fn the_kth_sync_fails_for_every_k() {
+    for (way, lasting) in WAYS.into_iter().zip([Lasting::Once, Lasting::ForGood].into_iter().cycle()) {
+        let way = Way { durability: Durability::PowerLoss, ..way };
+        let syncs = storage_countdown(way, |nth| Fault::medium(Operation::Sync, nth, lasting));
+        assert!(syncs > 20, "{way:?}: only {syncs} syncs were made to fail");
     }
 }
 

@@ -33,10 +33,10 @@
 pub use afflux_collective::{Hints, Path as WritePath};
 pub use afflux_container::{ElementType, PointTable, VariableSpec};
 pub use afflux_series::{
-    AppendError, Appended, Difference, Duplicates, Existing, FlushError, GridBlock, LocalPoints, MemoryBound,
-    OpenError, Orphans, PhaseSeconds, Point, PointGrid, ProbeSet, RebalanceError, Rebalanced, Replay, ResumeCheck,
-    STEP_MAX, SealOnSignal, SeriesBuilder, SeriesWriter, SetId, StationsError, Statistics, Step, Values, Variable,
-    parse_stations, read_stations,
+    AppendError, Appended, Difference, Duplicates, Durability, Existing, FlushError, GridBlock, LocalPoints,
+    MemoryBound, OpenError, Orphans, PhaseSeconds, Point, PointGrid, ProbeSet, RebalanceError, Rebalanced, Replay,
+    ResumeCheck, STEP_MAX, SealOnSignal, SeriesBuilder, SeriesWriter, SetId, StationsError, Statistics, Step, Values,
+    Variable, parse_stations, read_stations,
 };
 
 /// What a writer is doing, and what a rank does with its rows.

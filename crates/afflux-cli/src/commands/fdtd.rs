@@ -1,5 +1,6 @@
 //! `afflux fdtd`: the Maxwell solver on a model of the user's.
 
+use crate::durability::DurabilityArgument;
 use crate::existing::ExistingArguments;
 use crate::failure::Failure;
 use crate::report::RunReport;
@@ -52,6 +53,9 @@ pub struct Fdtd {
     /// Solve only: what remains is what sampling costs.
     #[arg(long)]
     no_sampling: bool,
+    /// What sealed rows survive.
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArgument,
     #[command(flatten)]
     existing: ExistingArguments,
     /// Print one JSON object.
@@ -115,7 +119,8 @@ impl Fdtd {
             None => Output::Nowhere(run),
             Some(path) => {
                 let (window_steps, seal_on_signal) = (self.window, self.seal_on_signal);
-                Output::File(RecordOptions { path, window_steps, existing, seal_on_signal, run })
+                let durability = self.durability.into();
+                Output::File(RecordOptions { path, window_steps, existing, durability, seal_on_signal, run })
             }
         })
     }

@@ -1,5 +1,6 @@
 //! `afflux synth`: a made-up simulation whose every value can be checked.
 
+use crate::durability::DurabilityArgument;
 use crate::existing::ExistingArguments;
 use crate::failure::Failure;
 use crate::report::{Run, RunReport};
@@ -76,6 +77,9 @@ pub struct Synth {
     /// When SIGTERM or SIGUSR1 comes: seal everything and end.
     #[arg(long)]
     seal_on_signal: bool,
+    /// What sealed rows survive.
+    #[arg(long, value_enum, default_value_t)]
+    durability: DurabilityArgument,
     #[command(flatten)]
     existing: ExistingArguments,
     /// Print one JSON object.
@@ -164,6 +168,7 @@ impl Synth {
         let builder = SeriesWriter::at(&self.out)
             .window_steps(self.window)
             .existing(self.existing.existing())
+            .durability(self.durability.into())
             .step_offset(self.step_offset);
         let builder = if self.seal_on_signal { builder.seal_on_signal(SealOnSignal::new()) } else { builder };
         (0..self.sets).fold(builder, |builder, set| builder.set(self.probe_set(self.set_name(set), ids)))
