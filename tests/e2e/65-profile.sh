@@ -27,8 +27,9 @@ io = json.load(open("own.json"))["io"]
 # Beyond what the program told stand its own last writes and the interpreter's start through a shell, where there is one.
 for ours, theirs in [("read_bytes", "rchar"), ("written_bytes", "wchar"), ("device_written_bytes", "write_bytes")]:
     assert int(told[theirs]) <= io[ours] <= int(told[theirs]) * 1.02 + 5_000_000, (ours, io[ours], told[theirs])
+    print(ours, io[ours], "and", theirs, told[theirs].strip(), end="; ")
 PYTHON
-) && ok "bytes agree with /proc/PID/io" || not_ok "bytes agree with /proc/PID/io" "$report"
+) && ok "bytes agree with /proc/PID/io: ${report%; }" || not_ok "bytes agree with /proc/PID/io" "$report"
 
 if [ -x /usr/bin/time ]; then
     # shellcheck disable=SC2016
@@ -37,7 +38,7 @@ if [ -x /usr/bin/time ]; then
     user=$(awk -F': ' '/User time/ { print $2 }' time.txt)
     system=$(awk -F': ' '/System time/ { print $2 }' time.txt)
     report=$(field time.json "abs(p['cpu_seconds'] - ($user + $system)) <= 0.02 * ($user + $system) + 0.02") || report=failed
-    [ "$report" = True ] && ok "user + system within 2 % of GNU time" || not_ok "user + system: $user + $system" "$(cat time.json)"
+    [ "$report" = True ] && ok "user + system within 2 % of GNU time: $(field time.json "round(p['cpu_seconds'], 2)") and $user + $system s" || not_ok "user + system: $user + $system" "$(cat time.json)"
 else
     skip "user and system against GNU time" "no /usr/bin/time"
 fi

@@ -134,9 +134,10 @@ impl Table {
         (rows, reasons)
     }
 
-    /// Notes and numbered reasons, one an entry.
+    /// Notes and numbered reasons, one an entry, each on one line whatever a library said.
     fn footnotes(&self, reasons: &[&str]) -> Vec<String> {
-        let reasons = reasons.iter().enumerate().map(|(index, reason)| format!("[{}] {reason}", index + 1));
+        let one_line = |reason: &str| reason.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let reasons = reasons.iter().enumerate().map(|(index, reason)| format!("[{}] {}", index + 1, one_line(reason)));
         self.notes.iter().cloned().chain(reasons).collect()
     }
 
@@ -259,6 +260,8 @@ mod tests {
         let mut table = Table::new("").words("a|b");
         table.row(vec!["x|y\nz".into()]);
         assert_eq!(table.markdown(), "| a\\|b |\n|---|\n| x\\|y z |\n");
+        table.row(vec![Cell::Absent("error stack:\n  at line 1".into())]);
+        assert!(table.markdown().contains("[1] error stack: at line 1"), "{}", table.markdown());
         assert!(sample().markdown().contains("|---|---:|\n| pipe | 12.3 |\n"));
     }
 
