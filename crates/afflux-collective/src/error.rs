@@ -14,6 +14,8 @@ pub enum IoOperation {
     Read,
     /// Writing.
     Write,
+    /// Opening or creating it.
+    Open,
 }
 
 impl fmt::Display for IoOperation {
@@ -21,6 +23,7 @@ impl fmt::Display for IoOperation {
         f.write_str(match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Open => "opening",
         })
     }
 }
@@ -134,11 +137,15 @@ const ARGUMENTS: u32 = 2;
 const OVERLAP: u32 = 3;
 const READ: u32 = 4;
 const WRITE: u32 = 5;
+const OPEN: u32 = 6;
 
 // Errors that carry no number of the operating system: the completions of `afflux-storage` make these two.
 const WRITE_ZERO: i32 = -1;
 const UNEXPECTED_END: i32 = -2;
 const OTHER: i32 = -3;
+// Errors of storages that are not the operating system's.
+const ALREADY_EXISTS: i32 = -4;
+const NOT_FOUND: i32 = -5;
 
 impl LocalFailure {
     /// The form in which [`afflux_comm::agree::agree`] carries it: fields on lines, the free text last.
@@ -151,10 +158,13 @@ impl LocalFailure {
                 let code = match operation {
                     IoOperation::Read => READ,
                     IoOperation::Write => WRITE,
+                    IoOperation::Open => OPEN,
                 };
                 let number = error.raw_os_error().unwrap_or(match error.kind() {
                     io::ErrorKind::WriteZero => WRITE_ZERO,
                     io::ErrorKind::UnexpectedEof => UNEXPECTED_END,
+                    io::ErrorKind::AlreadyExists => ALREADY_EXISTS,
+                    io::ErrorKind::NotFound => NOT_FOUND,
                     _ => OTHER,
                 });
                 (code, format!("{offset}\n{length_bytes}\n{number}\n{error}"))
@@ -188,7 +198,7 @@ fn parse(failure: &Failure) -> Option<CollectiveError> {
                 second: fields.next()?.parse().ok()?,
             }
         }
-        READ | WRITE => {
+        READ | WRITE | OPEN => {
             let mut fields = message.splitn(4, '\n');
             let offset = fields.next()?.parse().ok()?;
             let length_bytes = fields.next()?.parse().ok()?;
@@ -196,10 +206,16 @@ fn parse(failure: &Failure) -> Option<CollectiveError> {
             let (errno, kind) = match number {
                 WRITE_ZERO => (None, io::ErrorKind::WriteZero),
                 UNEXPECTED_END => (None, io::ErrorKind::UnexpectedEof),
+                ALREADY_EXISTS => (None, io::ErrorKind::AlreadyExists),
+                NOT_FOUND => (None, io::ErrorKind::NotFound),
                 OTHER => (None, io::ErrorKind::Other),
                 number => (Some(number), io::Error::from_raw_os_error(number).kind()),
             };
-            let operation = if failure.code == READ { IoOperation::Read } else { IoOperation::Write };
+            let operation = match failure.code {
+                READ => IoOperation::Read,
+                WRITE => IoOperation::Write,
+                _ => IoOperation::Open,
+            };
             CollectiveError::Io {
                 rank,
                 operation,

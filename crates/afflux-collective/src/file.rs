@@ -1,50 +1,44 @@
-//! The collective file: agreement before and after an access, and the choice of its path.
+//! The collective file: how it comes to be, and its calls.
 //!
-//! Answers for: that all ranks leave a call with the same verdict, and that a file which failed refuses further work.
-//! Leaves the moving of bytes to `transfer` (independent) and `two_phase`.
+//! Answers for: that all ranks leave a call with the same verdict, and that a file which failed refuses further work
+//! ([`access`]). Leaves the moving of bytes to `transfer` (independent) and `two_phase`.
+
+mod access;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{Hash, Hasher};
-use std::num::NonZeroU64;
+use std::io;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
-use afflux_plan::{
-    AccessSummary, AggregatorLayout, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, LayoutRequest, Locks, Method, Partition, Rank, choose_method,
-};
-use afflux_storage::StorageFile;
+use afflux_plan::{AggregatorLayout, Extents, FileTraits, LayoutRequest};
+use afflux_storage::{OpenMode, Storage, StorageFile};
 
 use crate::error::{LocalFailure, from_verdict};
 use crate::memory::{Source, Target, in_memory};
 use crate::node::Node;
-use crate::survey::{Statement, Survey, survey};
-use crate::two_phase::{Engine, Own, Requests};
+use crate::survey::FILE_WORDS;
+use crate::two_phase::Own;
 use crate::{
-    AccessReport, CollectiveError, HintReport, Hints, IoOperation, Part, Path, ReadOptions, ReadReport, Toggle, Work,
+    CollectiveError, HintFacts, HintReport, Hints, Holes, IoOperation, Part, ReadOptions, ReadReport, Toggle,
     WriteOptions, WriteReport, transfer, two_phase,
 };
-
-/// Rounds that are allowed beyond those a dense access of the same payload takes, and how many times those: an access
-/// that is mostly holes would pass through empty windows without end.
-const SPARSE_ROUNDS_MAX: u64 = 64;
-
-/// The longest window: its bytes are counted in 32 bits.
-const WINDOW_BYTES_MAX: u64 = 1 << 30;
-
-/// The longest window where nothing of the file system asks for long writes: it stays in a core's cache between the ranks that
-/// fill it and the one that writes it, and a write of it is long enough that calls do not count. (Measured with 4 MPI ranks on 2
-/// cores, 16 MiB in regions of 8 bytes, time on cores of a write to a new file in memory: 1 MiB windows 21 ms, 512 KiB 13 ms,
-/// 256 KiB 12 ms, 128 KiB 14 ms. Every rank has to map the pages of every window, too.)
-const WINDOW_BYTES_MAX_ON_ONE_NODE: u64 = 256 << 10;
+use access::{Chosen, Request};
 
 /// One shared file, accessed by all ranks of a communicator together. A handle belongs to one thread.
 pub struct CollectiveFile {
     comm: Box<dyn Communicator>,
     file: Arc<dyn StorageFile>,
     hints: Hints,
-    layout: AggregatorLayout,
+    /// Who aggregates as far as the hints say; until the first survey.
+    first_layout: AggregatorLayout,
+    /// What all ranks know of the file, from the first survey on.
+    settled: OnceCell<Settled>,
+    /// What rank 0 says of the file.
+    file_words: OnceCell<[u64; FILE_WORDS]>,
+    existed: bool,
     /// Collective buffers, from the first access that needs them on.
     node: OnceCell<Node>,
     /// Where messages of other nodes arrive, kept from call to call: touching fresh memory costs as much as copying into it.
@@ -53,25 +47,11 @@ pub struct CollectiveFile {
     failed: RefCell<Option<Box<CollectiveError>>>,
 }
 
-/// One call, as this rank makes it.
-struct Request<'a> {
-    operation: IoOperation,
-    path: Path,
-    /// Stands for what must be equal on all ranks.
-    options_hash: u64,
-    extents: &'a Extents,
-    /// Bytes of the rank's memory, or why it is of no use.
-    memory: Result<u64, String>,
-}
-
-/// How one access is made: the same on all ranks.
-struct Decision {
-    explanation: Explanation,
-    /// Some rank failed before the file was touched: go straight to the verdict.
-    abandoned: bool,
-    /// What every rank accesses, where all know it.
-    known: Option<Vec<(Rank, Extents)>>,
-    description_bytes: u64,
+/// What all ranks know alike of the file, and what follows.
+struct Settled {
+    traits: FileTraits,
+    existed: bool,
+    layout: AggregatorLayout,
 }
 
 impl CollectiveFile {
@@ -90,20 +70,55 @@ impl CollectiveFile {
         Ok(Self::over(comm, file, hints))
     }
 
+    /// Collective: opens the file at `path`, or creates it, striped as the hints ask. An existing file keeps its stripes, and the
+    /// site's default stands where nothing is asked; [`CollectiveFile::hints`] says what took effect.
+    ///
+    /// # Errors
+    /// The same on all ranks: [`CollectiveError::Io`] of the lowest rank that cannot open the file,
+    /// [`CollectiveError::Disagreement`] if the hints differ; [`CollectiveError::Comm`].
+    pub fn open(
+        comm: &dyn Communicator,
+        storage: &dyn Storage,
+        path: &FilePath,
+        mode: OpenMode,
+        hints: Hints,
+    ) -> Result<Self, CollectiveError> {
+        let opened = |file: io::Result<Arc<dyn StorageFile>>| {
+            file.map_err(|error| LocalFailure::Io { operation: IoOperation::Open, offset: 0, length_bytes: 0, error })
+        };
+        let creates = mode == OpenMode::CreateNew;
+        // Rank 0 alone creates; the others open what it has made.
+        let mut mine = match (comm.rank(), creates) {
+            (0, true) => opened(storage.create_striped(path, &hints.striping_request())).map(Some),
+            (_, true) => Ok(None),
+            (_, false) => opened(storage.open(path, mode)).map(Some),
+        };
+        if creates {
+            agreed(comm, mine.as_ref().err().map(LocalFailure::to_verdict))?;
+            if comm.rank() > 0 {
+                mine = opened(storage.open(path, OpenMode::ReadWrite)).map(Some);
+            }
+        }
+        agreed(comm, mine.as_ref().err().map(LocalFailure::to_verdict))?;
+        let file = mine.ok().flatten().expect("all ranks have opened it");
+        let mut this = Self::new(comm, file, hints)?;
+        this.existed = !creates;
+        Ok(this)
+    }
+
     /// As [`CollectiveFile::new`] over a communicator that is given up to it, without a message: for a caller who has
     /// compared the hints. Ranks whose hints differ all the same learn of it from the verdict of the first access.
     #[must_use]
     pub fn over(comm: Box<dyn Communicator>, file: Arc<dyn StorageFile>, hints: Hints) -> Self {
-        let layout = AggregatorLayout::choose(&LayoutRequest {
-            node_of_rank: &comm.nodes().node_of_rank,
-            count: hints.aggregator_count,
-            ..LayoutRequest::default()
-        });
+        let first_layout = layout_for(&*comm, &hints, None);
         Self {
             comm,
             file,
             hints,
-            layout,
+            first_layout,
+            settled: OnceCell::new(),
+            file_words: OnceCell::new(),
+            existed: true,
             node: OnceCell::new(),
             messages: RefCell::default(),
             calls: Cell::new(0),
@@ -117,16 +132,29 @@ impl CollectiveFile {
         &*self.comm
     }
 
-    /// Each hint as it was asked for and as it took effect.
+    /// Each hint as it was asked for and as it took effect. What depends on the file (stripes, and the aggregators for them) is
+    /// known from the first access on that needs an agreement.
     #[must_use]
     pub fn hints(&self) -> Vec<HintReport> {
-        self.hints.report(self.layout.count())
+        let unsettled = (FileTraits::default(), self.existed);
+        let (file, existed) = self.settled.get().map_or(unsettled, |settled| (settled.traits, settled.existed));
+        let window_bytes = self.window_bytes().get();
+        self.hints.report(&HintFacts {
+            aggregator_count: self.layout().count(),
+            window_bytes,
+            buffer_bytes: window_bytes * self.hints.buffer_count.get(),
+            file,
+            existed,
+            throttled: self.hints.requests_per_target.is_some()
+                && file.stripe_count.is_some()
+                && self.comm.nodes().node_count == 1,
+        })
     }
 
-    /// Which ranks aggregate.
+    /// Which ranks aggregate: from the first access on that needs an agreement also by what the file is.
     #[must_use]
     pub fn layout(&self) -> &AggregatorLayout {
-        &self.layout
+        self.settled.get().map_or(&self.first_layout, |settled| &settled.layout)
     }
 
     /// Collective: writes the concatenation of `data` to the bytes that `extents` describe, in their order. The lengths of
@@ -187,7 +215,8 @@ impl CollectiveFile {
             Chosen::TwoPhase { engine, requests } => {
                 let own = Own::new(extents, engine);
                 let messages = &mut self.messages.borrow_mut();
-                two_phase::write(engine, requests, &own, source, options.holes, messages, work)
+                let holes = if self.hints.fill_holes == Toggle::Disable { Holes::Forbidden } else { options.holes };
+                two_phase::write(engine, requests, &own, source, holes, messages, work)
             }
         })
     }
@@ -242,206 +271,44 @@ impl CollectiveFile {
             memory: fits.map(|()| target.bytes()),
         };
         self.access(&request, part, |chosen, work| match chosen {
-            Chosen::Independent => Ok(transfer::read_own(&*self.file, extents, target, work)),
+            Chosen::Independent if self.hints.sieve_reads == Toggle::Disable => {
+                Ok(transfer::read_own(&*self.file, extents, target, work))
+            }
+            Chosen::Independent => {
+                let buffer_bytes = self.hints.sieve_buffer_bytes.get();
+                Ok(transfer::read_own_sieved(&*self.file, extents, target, buffer_bytes, work))
+            }
             Chosen::TwoPhase { engine, requests } => {
                 let own = Own::new(extents, engine);
-                two_phase::read(engine, requests, &own, target, &mut self.messages.borrow_mut(), work)
+                let gap_bytes_max = match self.hints.sieve_reads {
+                    Toggle::Disable => 0,
+                    Toggle::Enable | Toggle::Automatic => transfer::SIEVE_GAP_BYTES_MAX,
+                };
+                let messages = &mut self.messages.borrow_mut();
+                two_phase::read(engine, requests, &own, target, gap_bytes_max, messages, work)
             }
         })
     }
-
-    /// What reads and writes have in common: checks, decision, the access itself, verdict.
-    fn access(
-        &self,
-        request: &Request<'_>,
-        part: Part<'_>,
-        carry_out: impl FnOnce(Chosen<'_, '_>, &mut Work) -> Result<Result<(), LocalFailure>, CollectiveError>,
-    ) -> Result<AccessReport, CollectiveError> {
-        if let Some(cause) = &*self.failed.borrow() {
-            return Err(CollectiveError::Failed { cause: cause.clone() });
-        }
-        let call = self.calls.get() + 1;
-        self.calls.set(call);
-        let call_hash = hash_of(&(call, request.options_hash, part.elements.len(), &self.hints));
-        let mut outcome = part.outcome.map_err(|(code, message)| LocalFailure::Caller { code, message });
-        if outcome.is_ok() {
-            outcome = match &request.memory {
-                Ok(bytes) if *bytes == request.extents.bytes() => Ok(()),
-                Ok(bytes) => {
-                    Err(format!("the extents describe {} bytes, the memory holds {bytes}", request.extents.bytes()))
-                }
-                Err(message) => Err(message.clone()),
-            }
-            .map_err(LocalFailure::Arguments);
-        }
-        let mut work = Work::default();
-        let result: Result<AccessReport, CollectiveError> = (|| {
-            let decision = self.decide(request, outcome.is_err(), call_hash)?;
-            work.description_bytes += decision.description_bytes;
-            if !decision.abandoned {
-                outcome = match &decision.explanation.domains {
-                    Some((domains, _)) => {
-                        self.two_phase(request, domains, decision.known, call, &mut work, carry_out)?
-                    }
-                    None if outcome.is_ok() => carry_out(Chosen::Independent, &mut work)?,
-                    None => outcome,
-                };
-            }
-            self.verdict(outcome, call_hash, part.elements)?;
-            Ok(AccessReport { explanation: decision.explanation, work })
-        })();
-        if let Err(error) = &result
-            && error.is_final()
-        {
-            *self.failed.borrow_mut() = Some(Box::new(error.clone()));
-        }
-        result
-    }
-
-    /// Collective: an access through aggregators.
-    fn two_phase(
-        &self,
-        request: &Request<'_>,
-        domains: &FileDomains,
-        known: Option<Vec<(Rank, Extents)>>,
-        call: u64,
-        work: &mut Work,
-        carry_out: impl FnOnce(Chosen<'_, '_>, &mut Work) -> Result<Result<(), LocalFailure>, CollectiveError>,
-    ) -> Result<Result<(), LocalFailure>, CollectiveError> {
-        let node = self.node()?;
-        assert!(domains.window_bytes_max() <= node.windows.window_bytes() as u64, "a window fits its buffer");
-        let engine = Engine {
-            comm: &*self.comm,
-            file: &*self.file,
-            layout: &self.layout,
-            domains,
-            node,
-            call,
-            first_window: node.windows.first_number(),
-        };
-        let requests = match known {
-            Some(known) => Requests::Known(known),
-            None => engine.ask(request.extents, work)?,
-        };
-        if engine.own_aggregator().is_some() {
-            work.buffer_bytes_peak = node.windows.slot_bytes();
-        }
-        let outcome = carry_out(Chosen::TwoPhase { engine: &engine, requests: &requests }, work)?;
-        node.windows.pass(domains.round_count());
-        Ok(outcome)
-    }
-
-    /// Collective when it is called first: the collective buffers.
-    fn node(&self) -> Result<&Node, CollectiveError> {
-        if let Some(node) = self.node.get() {
-            return Ok(node);
-        }
-        let depth = usize::try_from(self.hints.buffer_count.get()).unwrap_or(usize::MAX);
-        let node = Node::share(&*self.comm, &self.layout, depth, in_memory(self.window_bytes().get()))?;
-        Ok(self.node.get_or_init(|| node))
-    }
-
-    /// The longest window of an aggregator.
-    fn window_bytes(&self) -> NonZeroU64 {
-        let share = self.hints.collective_buffer_bytes.get() / self.hints.buffer_count;
-        let max = match (self.comm.nodes().node_count, self.hints.striping_unit_bytes) {
-            (1, None) => WINDOW_BYTES_MAX_ON_ONE_NODE,
-            _ => WINDOW_BYTES_MAX,
-        };
-        NonZeroU64::new(share.min(max)).unwrap_or(NonZeroU64::MIN)
-    }
-
-    /// What is known of the file, alike on all ranks.
-    fn traits(&self) -> FileTraits {
-        let locks = if self.comm.nodes().node_count == 1 { Locks::Free } else { Locks::Unknown };
-        FileTraits { locks, stripe_bytes: self.hints.striping_unit_bytes, stripe_count: None }
-    }
-
-    /// Collective, unless the path asked for needs no agreement.
-    fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
-        let (toggle, piece_bytes_min) = match request.operation {
-            IoOperation::Read => (self.hints.collective_read, INDEPENDENT_READ_PIECE_BYTES_MIN),
-            IoOperation::Write => (self.hints.collective_write, INDEPENDENT_WRITE_PIECE_BYTES_MIN),
-        };
-        let independent = match (request.path, toggle) {
-            (Path::Independent, _) => Some("asked for"),
-            (Path::Auto, Toggle::Disable) => Some("the hints disable collective buffering"),
-            (Path::Auto, Toggle::Automatic) if self.comm.size() == 1 => Some("there is one rank"),
-            _ => None,
-        };
-        if let Some(reason) = independent {
-            let explanation = Explanation::new((Method::Independent, reason), None, None, &self.layout);
-            return Ok(Decision { explanation, abandoned: false, known: None, description_bytes: 0 });
-        }
-        let statement = Statement { extents: request.extents, failed, call_hash, describe: true };
-        let Survey { access, failed_ranks, call_hashes, known, description_bytes } = survey(&*self.comm, &statement)?;
-        self.check_agreement(call_hashes.0, call_hashes.1)?;
-        let method = match (request.path, toggle) {
-            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
-            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
-            _ => choose_method(&access, piece_bytes_min),
-        };
-        let (method, domains) = match method.0 {
-            Method::TwoPhase => match self.domains(&access, known.is_some())? {
-                Some(domains) => (method, Some(domains)),
-                None => ((Method::Independent, "the access is too sparse for bounded rounds"), None),
-            },
-            Method::Independent => (method, None),
-        };
-        let explanation = Explanation::new(method, Some(access), domains, &self.layout);
-        Ok(Decision { explanation, abandoned: failed_ranks > 0, known, description_bytes })
-    }
-
-    /// The file domains of an access and the reason for them; `None` where rounds would pass through endless holes.
-    ///
-    /// Where the ranks of a single node know all, each of them writes and reads windows, whosever they are: then one domain, whose
-    /// windows follow one another, is as quick as several, and its buffers are fewer pages to map and cache.
-    fn domains(
-        &self,
-        access: &AccessSummary,
-        known: bool,
-    ) -> Result<Option<(FileDomains, &'static str)>, CollectiveError> {
-        let free = self.hints.aggregator_count.is_none() && self.traits().stripe_bytes.is_none();
-        let by_all = known && free && self.node()?.has_all();
-        let count = if by_all { 1 } else { self.layout.count() };
-        let (partition, reason) = Partition::choose(access.range, count, self.hints.partition, &self.traits());
-        let window_bytes = self.window_bytes();
-        let domains = FileDomains::new(access.range, count, partition, window_bytes);
-        let dense_rounds = access.bytes / window_bytes + 1;
-        let bounded = domains.round_count() <= dense_rounds.saturating_mul(SPARSE_ROUNDS_MAX);
-        Ok(bounded.then_some((domains, reason)))
-    }
-
-    /// Collective: the verdict, with the caller's elements.
-    fn verdict(
-        &self,
-        outcome: Result<(), LocalFailure>,
-        call_hash: u64,
-        elements: &mut [Reduce],
-    ) -> Result<(), CollectiveError> {
-        let mut all = Vec::with_capacity(elements.len() + 2);
-        all.extend_from_slice(elements);
-        all.extend([Reduce::min(call_hash), Reduce::max(call_hash)]);
-        let agreed = agree(&*self.comm, outcome.map_err(|failure| failure.to_verdict()), &mut all)?;
-        let (callers, hashes) = all.split_at(elements.len());
-        elements.copy_from_slice(callers);
-        self.check_agreement(hashes[0].value, hashes[1].value)?;
-        agreed.map_err(|failure| from_verdict(&failure))
-    }
-
-    fn check_agreement(&self, hash_min: u64, hash_max: u64) -> Result<(), CollectiveError> {
-        if hash_min == hash_max {
-            return Ok(());
-        }
-        let what = "the hints, the kind of access, its options and the elements of the verdict";
-        Err(CollectiveError::Disagreement { call: self.calls.get(), what })
-    }
 }
 
-/// What an access is carried out with.
-enum Chosen<'e, 'f> {
-    Independent,
-    TwoPhase { engine: &'e Engine<'f>, requests: &'e Requests },
+/// Collective: success where no rank has failed.
+fn agreed(comm: &dyn Communicator, failed: Option<(u32, String)>) -> Result<(), CollectiveError> {
+    agree(comm, failed.map_or(Ok(()), Err), &mut [])?.map_err(|failure| from_verdict(&failure))
+}
+
+/// The aggregators among the ranks of `comm`, for a file striped over `targets`.
+fn layout_for(comm: &dyn Communicator, hints: &Hints, targets: Option<usize>) -> AggregatorLayout {
+    let requests = hints.requests_per_target.map(|requests| in_memory(requests.get()));
+    AggregatorLayout::choose(&LayoutRequest {
+        node_of_rank: &comm.nodes().node_of_rank,
+        count: hints.aggregator_count,
+        per_node_max: hints.aggregators_per_node_max,
+        order: hints.aggregator_order,
+        targets,
+        per_target_max: hints.aggregators_per_target_max,
+        topology: hints.topology,
+        group_size: requests.zip(targets).map(|(requests, targets)| requests.saturating_mul(targets)),
+    })
 }
 
 /// Whether a layout of memory ends within it.

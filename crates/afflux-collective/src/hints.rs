@@ -1,17 +1,26 @@
 //! Hints: what a user may ask of the engine, under ROMIO's names where ROMIO has one.
 //!
 //! Like MPI's, hints are the same on all ranks ([`CollectiveFile::new`](crate::CollectiveFile::new) checks it). Unlike
-//! MPI's, a name or a value that is not understood is an error: a hint that silently does nothing helps nobody.
+//! MPI's, a name or a value that is not understood is an error: a hint that silently does nothing helps nobody. Hints of ROMIO
+//! that have no meaning here are taken, so that a file of hints can be shared, and reported as having no effect, with the reason.
+
+mod report;
 
 use std::num::NonZeroU64;
 
-use afflux_plan::PartitionMethod;
+use afflux_plan::{Order, PartitionMethod, Topology};
+use afflux_storage::StripingRequest;
+
+pub use report::{HintFacts, HintReport};
 
 /// ROMIO's default for `cb_buffer_size`.
 const COLLECTIVE_BUFFER_BYTES_DEFAULT: NonZeroU64 = NonZeroU64::new(16 << 20).expect("not zero");
 
 /// One buffer being filled, one being written, and room for ranks that are ahead or behind.
 const BUFFER_COUNT_DEFAULT: NonZeroU64 = NonZeroU64::new(4).expect("not zero");
+
+/// ROMIO's default for `ind_rd_buffer_size`.
+const SIEVE_BUFFER_BYTES_DEFAULT: NonZeroU64 = NonZeroU64::new(4 << 20).expect("not zero");
 
 /// Whether something is done always, never, or when it pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -25,12 +34,31 @@ pub enum Toggle {
     Automatic,
 }
 
+impl Toggle {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Automatic => "automatic",
+        }
+    }
+}
+
 /// What is asked of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Hints {
-    /// `cb_nodes`: how many ranks aggregate; by default one a node, on a single node up to four.
+    /// `cb_nodes`: how many ranks aggregate; by default one for each storage target, else one a node, on a single node up to
+    /// four.
     pub aggregator_count: Option<usize>,
+    /// `cb_config_list`, of which `*:k` is understood: at most `k` aggregators a node.
+    pub aggregators_per_node_max: Option<usize>,
+    /// `romio_lustre_co_ratio`: at most so many aggregators for a storage target where there are many ranks; by default 1.
+    pub aggregators_per_target_max: Option<usize>,
+    /// `afflux_aggregator_order`: `round-robin` (over the nodes, or the columns of a mesh) or `blocks`.
+    pub aggregator_order: Order,
+    /// `afflux_topology`: `flat`, or the extents of a mesh or torus of nodes, as in `8x12x32`.
+    pub topology: Topology,
     /// `cb_buffer_size`: the bytes of an aggregator's collective buffers together, on several nodes with as much again for
     /// messages of a round.
     pub collective_buffer_bytes: NonZeroU64,
@@ -38,24 +66,55 @@ pub struct Hints {
     pub buffer_count: NonZeroU64,
     /// `afflux_partition`: how file domains are cut.
     pub partition: PartitionMethod,
+    /// `requests_per_ost`: at most so many requests of aggregators outstanding at a storage target; by default any number.
+    pub requests_per_target: Option<NonZeroU64>,
     /// `romio_cb_write`: whether [`Path::Auto`](crate::Path::Auto) writes in two phases.
     pub collective_write: Toggle,
     /// `romio_cb_read`: the same for reads.
     pub collective_read: Toggle,
-    /// `striping_unit`: the bytes of a stripe, on whose borders file domains end.
+    /// `romio_lustre_coll_threshold`: from this mean piece on [`Path::Auto`](crate::Path::Auto) makes no exchange.
+    pub independent_piece_bytes_min: Option<NonZeroU64>,
+    /// `romio_lustre_ds_in_coll`: `disable` leaves holes alone also where [`Holes::Fill`](crate::Holes::Fill) allows to fill them.
+    pub fill_holes: Toggle,
+    /// `romio_ds_read`: `disable` reads no byte that nobody asked for.
+    pub sieve_reads: Toggle,
+    /// `ind_rd_buffer_size`: the buffer through which an independent read takes pieces that lie close together.
+    pub sieve_buffer_bytes: NonZeroU64,
+    /// `striping_unit`: the bytes of a stripe: those of a new file, and of one whose file system does not tell.
     pub striping_unit_bytes: Option<NonZeroU64>,
+    /// `striping_factor`: the stripes of a new file.
+    pub striping_factor: Option<NonZeroU64>,
+    /// `start_iodevice`: the storage target of the first stripe of a new file.
+    pub target_first: Option<u64>,
+    /// `overstriping_ratio` (GIO's): stripes of a new file on one storage target.
+    pub stripes_per_target: Option<NonZeroU64>,
+    /// Hints of ROMIO that have no effect here, by name, with their values.
+    pub without_effect: Vec<(String, String)>,
 }
 
 impl Default for Hints {
     fn default() -> Self {
         Self {
             aggregator_count: None,
+            aggregators_per_node_max: None,
+            aggregators_per_target_max: None,
+            aggregator_order: Order::RoundRobin,
+            topology: Topology::Flat,
             collective_buffer_bytes: COLLECTIVE_BUFFER_BYTES_DEFAULT,
             buffer_count: BUFFER_COUNT_DEFAULT,
             partition: PartitionMethod::Automatic,
+            requests_per_target: None,
             collective_write: Toggle::Automatic,
             collective_read: Toggle::Automatic,
+            independent_piece_bytes_min: None,
+            fill_holes: Toggle::Automatic,
+            sieve_reads: Toggle::Automatic,
+            sieve_buffer_bytes: SIEVE_BUFFER_BYTES_DEFAULT,
             striping_unit_bytes: None,
+            striping_factor: None,
+            target_first: None,
+            stripes_per_target: None,
+            without_effect: Vec::new(),
         }
     }
 }
@@ -79,26 +138,28 @@ pub enum HintError {
     },
 }
 
-const NAMES: [&str; 7] = [
+/// The hints with an effect.
+const NAMES: [&str; 19] = [
     "cb_nodes",
+    "cb_config_list",
+    "romio_lustre_co_ratio",
+    "afflux_aggregator_order",
+    "afflux_topology",
     "cb_buffer_size",
     "afflux_cb_depth",
     "afflux_partition",
+    "requests_per_ost",
     "romio_cb_write",
     "romio_cb_read",
+    "romio_lustre_coll_threshold",
+    "romio_lustre_ds_in_coll",
+    "romio_ds_read",
+    "ind_rd_buffer_size",
     "striping_unit",
+    "striping_factor",
+    "start_iodevice",
+    "overstriping_ratio",
 ];
-
-/// A hint as it was asked for and as it took effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HintReport {
-    /// ROMIO's name.
-    pub name: &'static str,
-    /// What was asked, `None` for nothing.
-    pub asked: Option<String>,
-    /// What holds.
-    pub effective: String,
-}
 
 impl Hints {
     /// Takes hints from names and values; what is not named keeps its default.
@@ -118,118 +179,115 @@ impl Hints {
     /// # Errors
     /// [`HintError`] if the name or the value is not understood; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), HintError> {
+        if report::reason_without_effect(name).is_some() {
+            self.without_effect.push((name.to_owned(), value.to_owned()));
+            return Ok(());
+        }
+        let name = *NAMES.iter().find(|&&known| known == name).ok_or_else(|| HintError::Name(name.to_owned()))?;
         match name {
-            "cb_nodes" => {
-                let count = number("cb_nodes", "a number of ranks from 1", value)?;
-                self.aggregator_count = Some(usize::try_from(count.get()).unwrap_or(usize::MAX));
+            "cb_nodes" => self.aggregator_count = Some(count(name, "a number of ranks from 1", value)?),
+            "cb_config_list" => self.aggregators_per_node_max = per_node(name, value)?,
+            "romio_lustre_co_ratio" => {
+                self.aggregators_per_target_max = Some(count(name, "a number of aggregators from 1", value)?);
             }
-            "cb_buffer_size" => {
-                self.collective_buffer_bytes = number("cb_buffer_size", "a number of bytes from 1", value)?
+            "afflux_aggregator_order" => {
+                let orders = [("round-robin", Order::RoundRobin), ("blocks", Order::Blocks)];
+                self.aggregator_order = choice(name, "round-robin or blocks", &orders, value)?;
             }
-            "afflux_cb_depth" => self.buffer_count = number("afflux_cb_depth", "a number of buffers from 1", value)?,
+            "afflux_topology" => self.topology = topology(name, value)?,
+            "cb_buffer_size" => self.collective_buffer_bytes = number(name, "a number of bytes from 1", value)?,
+            "afflux_cb_depth" => self.buffer_count = number(name, "a number of buffers from 1", value)?,
             "afflux_partition" => {
-                let found = PartitionMethod::ALL.into_iter().find(|method| method.name() == value.trim());
-                self.partition = found.ok_or_else(|| HintError::Value {
-                    name: "afflux_partition",
-                    expected: "automatic, even, aligned, static-cyclic or group-cyclic",
-                    found: value.to_owned(),
-                })?;
+                let expected = "automatic, even, aligned, static-cyclic or group-cyclic";
+                let methods = PartitionMethod::ALL.map(|method| (method.name(), method));
+                self.partition = choice(name, expected, &methods, value)?;
             }
-            "striping_unit" => {
-                self.striping_unit_bytes = Some(number("striping_unit", "a number of bytes from 1", value)?)
+            "requests_per_ost" => self.requests_per_target = Some(number(name, "a number of requests from 1", value)?),
+            "romio_cb_write" => self.collective_write = toggle(name, value)?,
+            "romio_cb_read" => self.collective_read = toggle(name, value)?,
+            "romio_lustre_coll_threshold" => {
+                // ROMIO's 0 stands for its default.
+                self.independent_piece_bytes_min = NonZeroU64::new(whole(name, "a number of bytes", value)?);
             }
-            "romio_cb_write" => self.collective_write = toggle("romio_cb_write", value)?,
-            "romio_cb_read" => self.collective_read = toggle("romio_cb_read", value)?,
-            _ => return Err(HintError::Name(name.to_owned())),
+            "romio_lustre_ds_in_coll" => self.fill_holes = toggle(name, value)?,
+            "romio_ds_read" => self.sieve_reads = toggle(name, value)?,
+            "ind_rd_buffer_size" => self.sieve_buffer_bytes = number(name, "a number of bytes from 1", value)?,
+            "striping_unit" => self.striping_unit_bytes = Some(number(name, "a number of bytes from 1", value)?),
+            "striping_factor" => self.striping_factor = Some(number(name, "a number of stripes from 1", value)?),
+            "start_iodevice" => self.target_first = Some(whole(name, "the number of a storage target", value)?),
+            "overstriping_ratio" => self.stripes_per_target = Some(number(name, "a number of stripes from 1", value)?),
+            _ => unreachable!("every name of the list is handled"),
         }
         Ok(())
     }
 
-    /// Each hint as asked and as it took effect with `aggregator_count` aggregators.
+    /// What is asked of the striping of a new file.
     #[must_use]
-    pub fn report(&self, aggregator_count: usize) -> Vec<HintReport> {
-        let defaults = Self::default();
-        let asked = |differs: bool, value: String| differs.then_some(value);
-        let toggled = |name, value: Toggle| {
-            let word = match value {
-                Toggle::Enable => "enable",
-                Toggle::Disable => "disable",
-                Toggle::Automatic => "automatic",
-            };
-            HintReport { name, asked: asked(value != Toggle::Automatic, word.to_owned()), effective: word.to_owned() }
-        };
-        let buffer = self.collective_buffer_bytes.to_string();
-        vec![
-            HintReport {
-                name: "cb_nodes",
-                asked: self.aggregator_count.map(|count| count.to_string()),
-                effective: aggregator_count.to_string(),
-            },
-            HintReport {
-                name: "cb_buffer_size",
-                asked: asked(self.collective_buffer_bytes != defaults.collective_buffer_bytes, buffer.clone()),
-                effective: buffer,
-            },
-            HintReport {
-                name: "afflux_cb_depth",
-                asked: asked(self.buffer_count != defaults.buffer_count, self.buffer_count.to_string()),
-                effective: self.buffer_count.to_string(),
-            },
-            HintReport {
-                name: "afflux_partition",
-                asked: asked(self.partition != PartitionMethod::Automatic, self.partition.to_string()),
-                effective: self.partition.to_string(),
-            },
-            toggled("romio_cb_write", self.collective_write),
-            toggled("romio_cb_read", self.collective_read),
-            HintReport {
-                name: "striping_unit",
-                asked: self.striping_unit_bytes.map(|bytes| bytes.to_string()),
-                effective: self.striping_unit_bytes.map_or("pages".to_owned(), |bytes| bytes.to_string()),
-            },
-        ]
+    pub fn striping_request(&self) -> StripingRequest {
+        StripingRequest {
+            stripe_bytes: self.striping_unit_bytes.map(NonZeroU64::get),
+            stripe_count: self.striping_factor.map(NonZeroU64::get),
+            target_first: self.target_first,
+            stripes_per_target: self.stripes_per_target.map(NonZeroU64::get),
+        }
     }
 }
 
+fn wrong(name: &'static str, expected: &'static str, value: &str) -> HintError {
+    HintError::Value { name, expected, found: value.to_owned() }
+}
+
+fn whole(name: &'static str, expected: &'static str, value: &str) -> Result<u64, HintError> {
+    value.trim().parse().map_err(|_| wrong(name, expected, value))
+}
+
 fn number(name: &'static str, expected: &'static str, value: &str) -> Result<NonZeroU64, HintError> {
-    value.trim().parse().map_err(|_| HintError::Value { name, expected, found: value.to_owned() })
+    value.trim().parse().map_err(|_| wrong(name, expected, value))
+}
+
+/// A number that has its place in memory: more than there can be means all there are.
+fn count(name: &'static str, expected: &'static str, value: &str) -> Result<usize, HintError> {
+    Ok(usize::try_from(number(name, expected, value)?.get()).unwrap_or(usize::MAX))
+}
+
+fn choice<T: Copy>(
+    name: &'static str,
+    expected: &'static str,
+    choices: &[(&str, T)],
+    value: &str,
+) -> Result<T, HintError> {
+    let found = choices.iter().find(|(word, _)| *word == value.trim());
+    found.map(|(_, choice)| *choice).ok_or_else(|| wrong(name, expected, value))
 }
 
 fn toggle(name: &'static str, value: &str) -> Result<Toggle, HintError> {
-    match value.trim() {
-        "enable" => Ok(Toggle::Enable),
-        "disable" => Ok(Toggle::Disable),
-        "automatic" => Ok(Toggle::Automatic),
-        _ => Err(HintError::Value { name, expected: "enable, disable or automatic", found: value.to_owned() }),
+    let toggles = [Toggle::Enable, Toggle::Disable, Toggle::Automatic].map(|toggle| (toggle.word(), toggle));
+    choice(name, "enable, disable or automatic", &toggles, value)
+}
+
+/// `*:k` and `*:*` of ROMIO's configuration lists.
+fn per_node(name: &'static str, value: &str) -> Result<Option<usize>, HintError> {
+    let expected = "*:* or *:k, with k aggregators a node";
+    match value.trim().strip_prefix("*:") {
+        Some("*") => Ok(None),
+        Some(each) => count(name, expected, each).map(Some).map_err(|_| wrong(name, expected, value)),
+        None => Err(wrong(name, expected, value)),
+    }
+}
+
+fn topology(name: &'static str, value: &str) -> Result<Topology, HintError> {
+    let expected = "flat, or up to three extents as in 8x12x32";
+    if value.trim() == "flat" {
+        return Ok(Topology::Flat);
+    }
+    let parsed: Result<Vec<u32>, _> = value.trim().split('x').map(str::parse).collect();
+    match parsed.as_deref() {
+        Ok([z]) if *z > 0 => Ok(Topology::Mesh { extents: [1, 1, *z] }),
+        Ok([y, z]) if *y > 0 && *z > 0 => Ok(Topology::Mesh { extents: [1, *y, *z] }),
+        Ok([x, y, z]) if *x > 0 && *y > 0 && *z > 0 => Ok(Topology::Mesh { extents: [*x, *y, *z] }),
+        _ => Err(wrong(name, expected, value)),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hints_are_read_and_reported() {
-        let hints = Hints::from_pairs([("cb_nodes", "99"), ("cb_buffer_size", "4096"), ("romio_cb_write", "disable")]);
-        let report = hints.unwrap().report(3);
-        assert_eq!((report[0].asked.as_deref(), report[0].effective.as_str()), (Some("99"), "3"));
-        assert_eq!((report[1].asked.as_deref(), report[1].effective.as_str()), (Some("4096"), "4096"));
-        assert_eq!((report[4].asked.as_deref(), report[4].effective.as_str()), (Some("disable"), "disable"));
-        assert_eq!((report[5].asked.as_deref(), report[5].effective.as_str()), (None, "automatic"));
-    }
-
-    #[test]
-    fn what_is_not_understood_is_an_error() {
-        for (name, value) in [
-            ("cb_nodes", "0"),
-            ("cb_nodes", "-1"),
-            ("cb_buffer_size", "16M"),
-            ("romio_cb_write", "on"),
-            ("cb_node", "1"),
-        ] {
-            assert!(Hints::from_pairs([(name, value)]).is_err(), "{name}={value}");
-        }
-        let error = Hints::from_pairs([("cb_node", "1")]).unwrap_err();
-        assert!(error.to_string().contains("cb_nodes, cb_buffer_size"), "{error}");
-    }
-}
+mod tests;

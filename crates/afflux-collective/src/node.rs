@@ -5,7 +5,7 @@
 use afflux_comm::{CommError, Communicator, NodeMemory, SelfCommunicator};
 use afflux_plan::{AggregatorIndex, AggregatorLayout, Rank};
 
-use crate::windows::{Turn, Windows, bytes_needed};
+use crate::windows::{Shape, Turn, Windows, bytes_needed};
 
 /// Buffers that the ranks of this node share.
 #[derive(Debug)]
@@ -20,13 +20,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Collective: buffers of `window_bytes`, `depth` for each aggregator.
-    pub(crate) fn share(
-        comm: &dyn Communicator,
-        layout: &AggregatorLayout,
-        depth: usize,
-        window_bytes: usize,
-    ) -> Result<Self, CommError> {
+    /// Collective: buffers of the shape asked for, of which the slots are worked out here.
+    pub(crate) fn share(comm: &dyn Communicator, layout: &AggregatorLayout, shape: Shape) -> Result<Self, CommError> {
         let nodes = comm.nodes();
         let mine = nodes.node_of_rank[comm.rank()];
         let mut here: Vec<bool> = nodes.node_of_rank.iter().map(|&node| node == mine).collect();
@@ -42,7 +37,8 @@ impl Node {
                 .collect()
         };
         let mut slots = slots_of(&here);
-        let bytes = |slots: &[Option<usize>]| bytes_needed(slots.iter().flatten().count(), depth, window_bytes);
+        let shape_of = |slots: &[Option<usize>]| Shape { slots: slots.iter().flatten().count(), ..shape };
+        let bytes = |slots: &[Option<usize>]| bytes_needed(shape_of(slots));
         let shared = if nodes.node_count == 1 {
             comm.node_memory(bytes(&slots))?
         } else {
@@ -59,7 +55,7 @@ impl Node {
         };
         let ranks = here.iter().filter(|&&here| here).count();
         let mine = here[..comm.rank()].iter().filter(|&&here| here).count();
-        let windows = Windows::new(memory, slots.iter().flatten().count(), depth, window_bytes);
+        let windows = Windows::new(memory, shape_of(&slots));
         Ok(Self { windows, slots, here, turn: Turn { mine, ranks } })
     }
 

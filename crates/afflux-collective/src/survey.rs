@@ -15,8 +15,11 @@ const RANKS_GATHERED_MAX: usize = 64;
 /// The longest description that travels with the survey: with 64 ranks 128 KiB, and a message that memory of the node takes.
 const DESCRIPTION_BYTES_MAX: usize = 2 << 10;
 
+/// Numbers that say what is known of the file; 0 from all ranks but rank 0.
+pub(crate) const FILE_WORDS: usize = 4;
+
 /// Numbers that every rank gives, before its description.
-const WORDS: usize = 7;
+const WORDS: usize = 8 + FILE_WORDS;
 
 /// What this rank says.
 pub(crate) struct Statement<'a> {
@@ -25,8 +28,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) failed: bool,
     /// Stands for what must be equal on all ranks.
     pub(crate) call_hash: u64,
-    /// Whether a description would be of use.
-    pub(crate) describe: bool,
+    /// What is known of the file: rank 0's counts, so that all believe the same.
+    pub(crate) file: [u64; FILE_WORDS],
 }
 
 /// What all ranks know then.
@@ -37,6 +40,8 @@ pub(crate) struct Survey {
     pub(crate) call_hashes: (u64, u64),
     /// Every rank's extents, ascending by rank; where ranks are few and all descriptions short.
     pub(crate) known: Option<Vec<(Rank, Extents)>>,
+    /// What rank 0 knows of the file.
+    pub(crate) file: [u64; FILE_WORDS],
     /// Bytes of description that this rank gave.
     pub(crate) description_bytes: u64,
 }
@@ -47,7 +52,7 @@ pub(crate) fn survey(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Su
 }
 
 /// The elements whose combination over all ranks is the survey.
-fn elements(mine: &Statement<'_>) -> [Reduce; WORDS + 1] {
+fn elements(mine: &Statement<'_>) -> [Reduce; WORDS] {
     let extents = mine.extents;
     let span = extents.span();
     [
@@ -59,15 +64,19 @@ fn elements(mine: &Statement<'_>) -> [Reduce; WORDS + 1] {
         Reduce::sum(extents.bytes()),
         Reduce::sum(extents.piece_count()),
         Reduce::sum(span.map_or(0, |(start, end)| end - start)),
+        Reduce::max(mine.file[0]),
+        Reduce::max(mine.file[1]),
+        Reduce::max(mine.file[2]),
+        Reduce::max(mine.file[3]),
     ]
 }
 
-fn survey_of(combined: &[Reduce; WORDS + 1], active_ranks: u64) -> Survey {
-    let [hash_min, hash_max, failed_ranks, start, end, bytes, piece_count, span_bytes] =
+fn survey_of(combined: &[Reduce; WORDS], active_ranks: u64) -> Survey {
+    let [hash_min, hash_max, failed_ranks, start, end, bytes, piece_count, span_bytes, file @ ..] =
         combined.map(|element| element.value);
     let range = if active_ranks == 0 { ByteRange::default() } else { ByteRange::new(start, end) };
     let access = AccessSummary { range, bytes, piece_count, span_bytes, active_ranks };
-    Survey { access, failed_ranks, call_hashes: (hash_min, hash_max), known: None, description_bytes: 0 }
+    Survey { access, failed_ranks, call_hashes: (hash_min, hash_max), known: None, file, description_bytes: 0 }
 }
 
 fn reduced(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Survey, CollectiveError> {
@@ -82,15 +91,13 @@ fn gathered(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Survey, Col
     let elements = elements(mine);
     let mut message: Vec<u8> = elements.iter().flat_map(|element| element.value.to_le_bytes()).collect();
     let words_end = message.len();
-    if mine.describe {
-        message.push(1);
-        wire::encode(mine.extents, &mut message);
-        if message.len() > words_end + 1 + DESCRIPTION_BYTES_MAX {
-            message.truncate(words_end);
-        }
+    message.push(1);
+    wire::encode(mine.extents, &mut message);
+    if message.len() > words_end + 1 + DESCRIPTION_BYTES_MAX {
+        message.truncate(words_end);
     }
     let description_bytes = (message.len() - words_end) as u64;
-    let mut combined: Option<[Reduce; WORDS + 1]> = None;
+    let mut combined: Option<[Reduce; WORDS]> = None;
     let mut known = Some(Vec::with_capacity(comm.size()));
     let mut active_ranks = 0;
     for (rank, message) in comm.all_gather(&message)?.iter().enumerate() {

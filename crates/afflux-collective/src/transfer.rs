@@ -9,7 +9,7 @@ use afflux_storage::{StorageFile, StorageFileExt};
 
 use crate::Work;
 use crate::error::{IoOperation, LocalFailure};
-use crate::memory::{Source, Target};
+use crate::memory::{Source, Target, in_memory};
 
 /// Slices gathered into one call: Linux takes no more.
 const SLICES_PER_CALL_MAX: usize = 1024;
@@ -127,6 +127,89 @@ pub(crate) fn write_own(
     result
 }
 
+/// Holes up to this long are read along: reading 16 KiB more costs about as much as one more call.
+pub(crate) const SIEVE_GAP_BYTES_MAX: u64 = 16 << 10;
+
+/// Pieces of this length and more are read where they belong: copying them once more costs more than a call.
+const SIEVE_PIECE_BYTES_MAX: u64 = 32 << 10;
+
+/// As [`read_own`], through a buffer of at most `buffer_bytes` where short pieces lie close together ("data sieving").
+pub(crate) fn read_own_sieved(
+    file: &dyn StorageFile,
+    extents: &Extents,
+    target: &mut Target<'_, '_>,
+    buffer_bytes: u64,
+    work: &mut Work,
+) -> Result<(), LocalFailure> {
+    if extents.bytes() / extents.piece_count().max(1) >= SIEVE_PIECE_BYTES_MAX {
+        return read_own(file, extents, target, work);
+    }
+    let begin = Instant::now();
+    let mut buffer = Vec::new();
+    let mut payload = 0;
+    let mut pieces = extents.pieces().peekable();
+    let mut result = Ok(());
+    while let (Some((start, length)), Ok(())) = (pieces.next(), &result) {
+        let mut group = vec![(start, length)];
+        let mut end = start + length;
+        while let Some((next, length)) =
+            pieces.next_if(|&(next, length)| next - end <= SIEVE_GAP_BYTES_MAX && next + length - start <= buffer_bytes)
+        {
+            group.push((next, length));
+            end = next + length;
+        }
+        let bytes: u64 = group.iter().map(|(_, length)| length).sum();
+        if group.len() == 1 {
+            result = read_piece(file, start, ByteRange::new(payload, payload + bytes), target, work);
+        } else {
+            buffer.resize(in_memory(end - start), 0);
+            result = read(file, start, &mut buffer, work);
+            let mut at = payload;
+            for (offset, length) in group {
+                let from = &buffer[in_memory(offset - start)..in_memory(offset - start + length)];
+                copy_to(target, ByteRange::new(at, at + length), from);
+                at += length;
+            }
+            work.copied_bytes += bytes;
+        }
+        payload += bytes;
+    }
+    work.file_nanoseconds += nanoseconds(begin);
+    result
+}
+
+/// Copies `from` to the bytes `payload` of the target.
+fn copy_to(target: &mut Target<'_, '_>, payload: ByteRange, from: &[u8]) {
+    let mut rest = from;
+    target.stretches(payload, |stretch| {
+        for piece in stretch.span.chunks_mut(stretch.stride) {
+            let (here, behind) = rest.split_at(stretch.length);
+            piece[..stretch.length].copy_from_slice(here);
+            rest = behind;
+        }
+    });
+}
+
+/// Reads one piece of the file to the bytes `payload` of the target.
+fn read_piece(
+    file: &dyn StorageFile,
+    mut offset: u64,
+    payload: ByteRange,
+    target: &mut Target<'_, '_>,
+    work: &mut Work,
+) -> Result<(), LocalFailure> {
+    let mut result = Ok(());
+    target.stretches(payload, |stretch| {
+        for piece in stretch.span.chunks_mut(stretch.stride) {
+            if result.is_ok() {
+                result = read(file, offset, &mut piece[..stretch.length], work);
+            }
+            offset += stretch.length as u64;
+        }
+    });
+    result
+}
+
 /// Reads a rank's own pieces into its own memory.
 pub(crate) fn read_own(
     file: &dyn StorageFile,
@@ -136,21 +219,11 @@ pub(crate) fn read_own(
 ) -> Result<(), LocalFailure> {
     let begin = Instant::now();
     let mut done = 0;
-    let mut result = Ok(());
-    for (mut offset, length) in extents.pieces() {
-        target.stretches(ByteRange::new(done, done + length), |stretch| {
-            for piece in stretch.span.chunks_mut(stretch.stride) {
-                if result.is_ok() {
-                    result = read(file, offset, &mut piece[..stretch.length], work);
-                }
-                offset += stretch.length as u64;
-            }
-        });
+    let result = extents.pieces().try_for_each(|(offset, length)| {
+        let payload = ByteRange::new(done, done + length);
         done += length;
-        if result.is_err() {
-            break;
-        }
-    }
+        read_piece(file, offset, payload, target, work)
+    });
     work.file_nanoseconds += nanoseconds(begin);
     result
 }

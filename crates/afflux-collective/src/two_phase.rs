@@ -20,13 +20,15 @@ mod read;
 mod remote;
 mod served;
 mod spans;
+mod turns;
 mod write;
 
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use afflux_comm::{Communicator, Gate};
 use afflux_plan::{
-    AggregatorIndex, AggregatorLayout, Extents, FileDomains, PayloadIndex, Rank, Send, plan_sends, wire,
+    AggregatorIndex, AggregatorLayout, Extents, FileDomains, PayloadIndex, Rank, Send, Throttle, plan_sends, wire,
 };
 use afflux_storage::StorageFile;
 
@@ -50,6 +52,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) call: u64,
     /// Number of its first window in each slot.
     pub(crate) first_window: u32,
+    /// Requests at storage targets are bounded: aggregators take turns.
+    pub(crate) throttle: Option<Throttle>,
 }
 
 /// Waits until a gate has reached `target`.
@@ -123,6 +127,11 @@ impl<'a> Engine<'a> {
     /// A window whose memory this rank reaches.
     pub(crate) fn window(&self, slot: usize, round: u64) -> Window<'a> {
         self.node.windows.window(slot, self.first_window, round)
+    }
+
+    /// Where requests are bounded: what none of them may concern two of.
+    fn unit_bytes(&self) -> Option<NonZeroU64> {
+        self.throttle.and_then(|_| self.domains.partition().stripe_bytes())
     }
 
     /// The round before `round` in which the same buffer was used, if there is one of which `is_used`.

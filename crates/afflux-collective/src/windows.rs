@@ -42,9 +42,7 @@ const PART_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Windows {
     memory: NodeMemory,
-    slots: usize,
-    depth: usize,
-    window_bytes: usize,
+    shape: Shape,
     /// Windows that every slot has had, modulo 2^32; changes between calls, in step on all ranks.
     numbers: AtomicU32,
 }
@@ -56,40 +54,53 @@ struct Place {
     pitch: usize,
 }
 
-fn place(slots: usize, depth: usize, window_bytes: usize) -> Place {
+/// How many buffers of what size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Aggregators of the node.
+    pub(crate) slots: usize,
+    /// Buffers of each.
+    pub(crate) depth: usize,
+    /// Bytes of a buffer.
+    pub(crate) window_bytes: usize,
+    /// Rings of tokens.
+    pub(crate) rings: usize,
+}
+
+fn place(Shape { slots, depth, window_bytes, rings }: Shape) -> Place {
     let line = if window_bytes >= PAGE_BYTES { PAGE_BYTES } else { LINE_BYTES };
-    // A gate a slot, and those of its buffers.
-    let gates = (slots * (1 + depth * GATES) * LINE_BYTES).next_multiple_of(PAGE_BYTES);
+    // A gate a slot, those of its buffers, one a ring.
+    let gates = ((slots * (1 + depth * GATES) + rings) * LINE_BYTES).next_multiple_of(PAGE_BYTES);
     Place { gates, pitch: window_bytes.next_multiple_of(line) }
 }
 
-/// How much memory buffers of `window_bytes` take, `depth` of them in each of `slots`.
-pub(crate) fn bytes_needed(slots: usize, depth: usize, window_bytes: usize) -> usize {
-    let place = place(slots, depth, window_bytes);
-    place.gates + slots * depth * place.pitch
+/// How much memory the buffers and gates take.
+pub(crate) fn bytes_needed(shape: Shape) -> usize {
+    let place = place(shape);
+    place.gates + shape.slots * shape.depth * place.pitch
 }
 
 impl Windows {
     /// Buffers in memory that is zeros and has [`bytes_needed`].
-    pub(crate) fn new(memory: NodeMemory, slots: usize, depth: usize, window_bytes: usize) -> Self {
-        assert!(memory.bytes() >= bytes_needed(slots, depth, window_bytes), "the buffers fit into their memory");
-        assert!(depth > 0, "an aggregator has a buffer");
-        Self { memory, slots, depth, window_bytes, numbers: AtomicU32::new(0) }
+    pub(crate) fn new(memory: NodeMemory, shape: Shape) -> Self {
+        assert!(memory.bytes() >= bytes_needed(shape), "the buffers fit into their memory");
+        assert!(shape.depth > 0, "an aggregator has a buffer");
+        Self { memory, shape, numbers: AtomicU32::new(0) }
     }
 
     /// Buffers of a slot.
     pub(crate) fn depth(&self) -> usize {
-        self.depth
+        self.shape.depth
     }
 
     /// The longest window that fits a buffer.
     pub(crate) fn window_bytes(&self) -> usize {
-        self.window_bytes
+        self.shape.window_bytes
     }
 
     /// Bytes of all buffers of one aggregator.
     pub(crate) fn slot_bytes(&self) -> u64 {
-        (self.depth * self.window_bytes) as u64
+        (self.shape.depth * self.shape.window_bytes) as u64
     }
 
     /// The number of the next call's first window.
@@ -104,15 +115,22 @@ impl Windows {
 
     /// The gate at which an aggregator says whether the ranks may place.
     pub(crate) fn admission(&self, slot: usize) -> &Gate {
-        assert!(slot < self.slots, "slot {slot} of {}", self.slots);
+        assert!(slot < self.shape.slots, "slot {slot} of {}", self.shape.slots);
         self.memory.gate(slot * LINE_BYTES)
+    }
+
+    /// The gate that counts the turns of a ring of tokens that have ended in this call.
+    pub(crate) fn ring(&self, ring: usize) -> &Gate {
+        let Shape { slots, depth, rings, .. } = self.shape;
+        assert!(ring < rings, "ring {ring} of {rings}");
+        self.memory.gate((slots * (1 + depth * GATES) + ring) * LINE_BYTES)
     }
 
     /// The window of round `round` of a call whose first window is number `first`.
     pub(crate) fn window(&self, slot: usize, first: u32, round: u64) -> Window<'_> {
-        assert!(slot < self.slots, "slot {slot} of {}", self.slots);
-        let buffer = in_memory(round % self.depth as u64);
-        Window { windows: self, buffer: slot * self.depth + buffer, number: first.wrapping_add(low_bits(round)) }
+        assert!(slot < self.shape.slots, "slot {slot} of {}", self.shape.slots);
+        let buffer = in_memory(round % self.shape.depth as u64);
+        Window { windows: self, buffer: slot * self.shape.depth + buffer, number: first.wrapping_add(low_bits(round)) }
     }
 }
 
@@ -166,7 +184,7 @@ pub(crate) struct Window<'w> {
 
 impl<'w> Window<'w> {
     fn gate(&self, which: usize) -> &'w Gate {
-        self.windows.memory.gate((self.windows.slots + self.buffer * GATES + which) * LINE_BYTES)
+        self.windows.memory.gate((self.windows.shape.slots + self.buffer * GATES + which) * LINE_BYTES)
     }
 
     /// The gate that counts, modulo 2^32, up to the number of the last window of this buffer that is free again, plus one.
@@ -191,8 +209,8 @@ impl<'w> Window<'w> {
 
     fn region(&self) -> Region<'w> {
         let windows = self.windows;
-        let place = place(windows.slots, windows.depth, windows.window_bytes);
-        Region::new(&windows.memory, place.gates + self.buffer * place.pitch, windows.window_bytes)
+        let place = place(windows.shape);
+        Region::new(&windows.memory, place.gates + self.buffer * place.pitch, windows.shape.window_bytes)
     }
 
     /// Whether this rank is to make the window ready: the first to ask is. The buffer must be free.

@@ -8,6 +8,7 @@
 //! A turn is a number: turn `round * members + place` of a ring begins when the one before it has ended. So a ring is a counter,
 //! in shared memory or carried by messages, and all that is planned is who has which turn.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 use crate::{AggregatorIndex, FileDomains};
@@ -64,6 +65,17 @@ impl Throttle {
     #[must_use]
     pub fn target_of(&self, domains: &FileDomains, offset: u64) -> Option<u64> {
         domains.partition().stripe_bytes().map(|stripe_bytes| offset / stripe_bytes % self.targets)
+    }
+
+    /// Whether the aggregators of each target are on one node, where a ring is a counter in memory.
+    #[must_use]
+    pub fn is_within_nodes(&self, domains: &FileDomains, node_of: impl Fn(AggregatorIndex) -> u32) -> bool {
+        let mut nodes = HashMap::new();
+        (0..domains.aggregator_count()).map(AggregatorIndex).all(|aggregator| {
+            let node = node_of(aggregator);
+            let targets = domains.targets_of(aggregator, self.targets);
+            targets.into_iter().all(|target| *nodes.entry(target).or_insert(node) == node)
+        })
     }
 
     /// The places of an aggregator, one for each target that it may deal with, ascending by target.

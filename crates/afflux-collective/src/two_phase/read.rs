@@ -19,9 +19,6 @@ use crate::transfer::nanoseconds;
 use crate::windows::Window;
 use crate::{CollectiveError, Work};
 
-/// Holes up to this long are read along: reading 16 KiB more costs about as much as one more call.
-const SIEVE_GAP_BYTES_MAX: u64 = 16 << 10;
-
 /// Collective: reads the bytes of `own` into `target` through the aggregators. The inner result is this rank's own part of the
 /// verdict; when it is an error, on this rank or another, what is in the memory does not matter.
 pub(crate) fn read(
@@ -29,6 +26,7 @@ pub(crate) fn read(
     requests: &Requests,
     own: &Own<'_>,
     target: &mut Target<'_, '_>,
+    gap_bytes_max: u64,
     messages: &mut Vec<u8>,
     work: &mut Work,
 ) -> Result<Result<(), LocalFailure>, CollectiveError> {
@@ -39,17 +37,18 @@ pub(crate) fn read(
     let indices: Vec<PayloadIndex<'_>> = named.iter().map(|(_, extents)| PayloadIndex::new(extents)).collect();
     work.merge_steps += coverage.step_count;
     work.exchange_nanoseconds += nanoseconds(begin);
-    let direction = Direction::Read { gap_bytes_max: SIEVE_GAP_BYTES_MAX };
-    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction };
+    let direction = Direction::Read { gap_bytes_max };
+    let unit_bytes = engine.unit_bytes();
+    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction, unit_bytes };
     let takers = |aggregator, round| takers(engine.domains, &indices, aggregator, round);
     let mut taking = Taking { engine, own, target, peers: Peers::new(engine, requests), messages };
     match requests {
-        Requests::Known(_) => {
+        Requests::Known(_) if engine.throttle.is_none() => {
             let mut crew = Crew { engine: *engine, mover, takers: &takers, outcome: Ok(()) };
             taking.all_rounds(&mut crew, work)?;
             Ok(crew.outcome)
         }
-        Requests::Told(_) => {
+        _ => {
             let stop = AtomicBool::new(false);
             let aggregator = engine.own_aggregator();
             let of_own = |round| aggregator.map_or(0, |aggregator| takers(aggregator, round));
@@ -177,7 +176,7 @@ impl<'e> Crew<'e> {
             return false;
         }
         let Some(claimed) = window.claim() else { return false };
-        self.mover.make_ready(aggregator, round, claimed, &mut self.outcome, work);
+        self.mover.make_ready((aggregator, round), claimed, None, &mut self.outcome, work);
         true
     }
 

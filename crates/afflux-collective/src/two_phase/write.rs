@@ -43,10 +43,11 @@ pub(crate) fn write(
         Holes::Fill { gap_bytes_max } => gap_bytes_max,
     };
     let direction = Direction::Write { gap_bytes_max };
-    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction };
+    let unit_bytes = engine.unit_bytes();
+    let mover = Mover { file: engine.file, domains: engine.domains, covered: &covered, direction, unit_bytes };
     let mut placing = Placing { engine, own, source, peers: Peers::new(engine, requests), messages };
     match requests {
-        Requests::Known(_) => match Disjoint::of(&coverage) {
+        Requests::Known(_) if engine.throttle.is_none() => match Disjoint::of(&coverage) {
             Ok(proof) => {
                 let mut crew = Crew { engine: *engine, mover, proof, owed: VecDeque::new(), outcome: Ok(()) };
                 placing.all_rounds(&mut crew, work)?;
@@ -55,7 +56,7 @@ pub(crate) fn write(
             }
             Err(overlap) => Ok(Err(failure(overlap))),
         },
-        Requests::Told(_) => by_aggregators(&mut placing, coverage.overlap, mover, work),
+        _ => by_aggregators(&mut placing, coverage.overlap, mover, work),
     }
 }
 
@@ -157,7 +158,7 @@ struct Crew<'e> {
 impl Crew<'_> {
     fn write_owed(&mut self, work: &mut Work) {
         while let Some((aggregator, round, whole)) = self.owed.pop_front() {
-            self.mover.finish(aggregator, round, whole, &mut self.outcome, work);
+            self.mover.finish((aggregator, round), whole, None, &mut self.outcome, work);
         }
     }
 }
@@ -181,7 +182,7 @@ impl<'e> Keeper<'e> for Crew<'e> {
         }
         if self.mover.has_holes_to_fill(aggregator, round) {
             match window.claim() {
-                Some(claimed) => self.mover.make_ready(aggregator, round, claimed, &mut self.outcome, work),
+                Some(claimed) => self.mover.make_ready((aggregator, round), claimed, None, &mut self.outcome, work),
                 None => wait_for(&self.engine, window.readied(), window.next_number(), work)?,
             }
         }

@@ -1,0 +1,284 @@
+//! One access: agreement before and after it, and the choice of its path.
+
+use std::num::NonZeroU64;
+
+use afflux_comm::Reduce;
+use afflux_comm::agree::agree;
+use afflux_plan::{
+    AccessSummary, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
+    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, Rank, Throttle, choose_method,
+};
+
+use super::{CollectiveFile, Settled, hash_of, layout_for};
+use crate::error::{LocalFailure, from_verdict};
+use crate::memory::in_memory;
+use crate::node::Node;
+use crate::survey::{FILE_WORDS, Statement, Survey, survey};
+use crate::traits::{traits_of, words_of};
+use crate::two_phase::{Engine, Requests};
+use crate::windows::Shape;
+use crate::{AccessReport, CollectiveError, IoOperation, Part, Path, Toggle, Work};
+
+/// Rounds that are allowed beyond those a dense access of the same payload takes, and how many times those: an access
+/// that is mostly holes would pass through empty windows without end.
+const SPARSE_ROUNDS_MAX: u64 = 64;
+
+/// The longest window: its bytes are counted in 32 bits.
+const WINDOW_BYTES_MAX: u64 = 1 << 30;
+
+/// The longest window where nothing of the file system asks for long writes: it stays in a core's cache between the ranks that
+/// fill it and the one that writes it, and a write of it is long enough that calls do not count. (Measured with 4 MPI ranks on 2
+/// cores, 16 MiB in regions of 8 bytes, time on cores of a write to a new file in memory: 1 MiB windows 21 ms, 512 KiB 13 ms,
+/// 256 KiB 12 ms, 128 KiB 14 ms. Every rank has to map the pages of every window, too.)
+const WINDOW_BYTES_MAX_ON_ONE_NODE: u64 = 256 << 10;
+
+/// One call, as this rank makes it.
+pub(super) struct Request<'a> {
+    pub(super) operation: IoOperation,
+    pub(super) path: Path,
+    /// Stands for what must be equal on all ranks.
+    pub(super) options_hash: u64,
+    pub(super) extents: &'a Extents,
+    /// Bytes of the rank's memory, or why it is of no use.
+    pub(super) memory: Result<u64, String>,
+}
+
+/// How one access is made: the same on all ranks.
+struct Decision {
+    explanation: Explanation,
+    /// Some rank failed before the file was touched: go straight to the verdict.
+    abandoned: bool,
+    /// What every rank accesses, where all know it.
+    known: Option<Vec<(Rank, Extents)>>,
+    description_bytes: u64,
+}
+
+impl CollectiveFile {
+    /// What reads and writes have in common: checks, decision, the access itself, verdict.
+    pub(super) fn access(
+        &self,
+        request: &Request<'_>,
+        part: Part<'_>,
+        carry_out: impl FnOnce(Chosen<'_, '_>, &mut Work) -> Result<Result<(), LocalFailure>, CollectiveError>,
+    ) -> Result<AccessReport, CollectiveError> {
+        if let Some(cause) = &*self.failed.borrow() {
+            return Err(CollectiveError::Failed { cause: cause.clone() });
+        }
+        let call = self.calls.get() + 1;
+        self.calls.set(call);
+        let call_hash = hash_of(&(call, request.options_hash, part.elements.len(), &self.hints));
+        let mut outcome = part.outcome.map_err(|(code, message)| LocalFailure::Caller { code, message });
+        if outcome.is_ok() {
+            outcome = match &request.memory {
+                Ok(bytes) if *bytes == request.extents.bytes() => Ok(()),
+                Ok(bytes) => {
+                    Err(format!("the extents describe {} bytes, the memory holds {bytes}", request.extents.bytes()))
+                }
+                Err(message) => Err(message.clone()),
+            }
+            .map_err(LocalFailure::Arguments);
+        }
+        let mut work = Work::default();
+        let result: Result<AccessReport, CollectiveError> = (|| {
+            let decision = self.decide(request, outcome.is_err(), call_hash)?;
+            work.description_bytes += decision.description_bytes;
+            if !decision.abandoned {
+                outcome = match &decision.explanation.domains {
+                    Some((domains, _)) => {
+                        self.two_phase(request, domains, decision.known, call, &mut work, carry_out)?
+                    }
+                    None if outcome.is_ok() => carry_out(Chosen::Independent, &mut work)?,
+                    None => outcome,
+                };
+            }
+            self.verdict(outcome, call_hash, part.elements)?;
+            Ok(AccessReport { explanation: decision.explanation, work })
+        })();
+        if let Err(error) = &result
+            && error.is_final()
+        {
+            *self.failed.borrow_mut() = Some(Box::new(error.clone()));
+        }
+        result
+    }
+
+    /// Collective: an access through aggregators.
+    fn two_phase(
+        &self,
+        request: &Request<'_>,
+        domains: &FileDomains,
+        known: Option<Vec<(Rank, Extents)>>,
+        call: u64,
+        work: &mut Work,
+        carry_out: impl FnOnce(Chosen<'_, '_>, &mut Work) -> Result<Result<(), LocalFailure>, CollectiveError>,
+    ) -> Result<Result<(), LocalFailure>, CollectiveError> {
+        let node = self.node()?;
+        assert!(domains.window_bytes_max() <= node.windows.window_bytes() as u64, "a window fits its buffer");
+        let engine = Engine {
+            comm: &*self.comm,
+            file: &*self.file,
+            layout: self.layout(),
+            domains,
+            node,
+            call,
+            first_window: node.windows.first_number(),
+            throttle: self.throttle(domains),
+        };
+        let requests = match known {
+            Some(known) => Requests::Known(known),
+            None => engine.ask(request.extents, work)?,
+        };
+        if engine.own_aggregator().is_some() {
+            work.buffer_bytes_peak = node.windows.slot_bytes();
+        }
+        let outcome = carry_out(Chosen::TwoPhase { engine: &engine, requests: &requests }, work)?;
+        node.windows.pass(domains.round_count());
+        Ok(outcome)
+    }
+
+    /// Collective when it is called first: the collective buffers.
+    fn node(&self) -> Result<&Node, CollectiveError> {
+        if let Some(node) = self.node.get() {
+            return Ok(node);
+        }
+        let rings = match (self.hints.requests_per_target, self.traits().stripe_count) {
+            (Some(requests), Some(targets)) => in_memory(requests.get().saturating_mul(targets.get())),
+            _ => 0,
+        };
+        let shape = Shape {
+            slots: 0,
+            depth: in_memory(self.hints.buffer_count.get()),
+            window_bytes: in_memory(self.window_bytes().get()),
+            rings,
+        };
+        let node = Node::share(&*self.comm, self.layout(), shape)?;
+        Ok(self.node.get_or_init(|| node))
+    }
+
+    /// The longest window of an aggregator.
+    pub(super) fn window_bytes(&self) -> NonZeroU64 {
+        let share = self.hints.collective_buffer_bytes.get() / self.hints.buffer_count;
+        let max = match (self.comm.nodes().node_count, self.traits().stripe_bytes) {
+            (1, None) => WINDOW_BYTES_MAX_ON_ONE_NODE,
+            _ => WINDOW_BYTES_MAX,
+        };
+        NonZeroU64::new(share.min(max)).unwrap_or(NonZeroU64::MIN)
+    }
+
+    /// What is known of the file, alike on all ranks.
+    fn traits(&self) -> FileTraits {
+        self.settled.get().map_or_else(FileTraits::default, |settled| settled.traits)
+    }
+
+    /// Takes what rank 0 said of the file in the first survey; later it is known.
+    fn settle(&self, words: [u64; FILE_WORDS]) {
+        self.settled.get_or_init(|| {
+            let (traits, existed) = traits_of(words, self.comm.nodes().node_count, self.hints.striping_unit_bytes);
+            let targets = traits.stripe_count.map(|count| in_memory(count.get()));
+            Settled { traits, existed, layout: layout_for(&*self.comm, &self.hints, targets) }
+        });
+    }
+
+    /// The turns that aggregators take at storage targets, where requests are bounded and a ring is within a node.
+    fn throttle(&self, domains: &FileDomains) -> Option<Throttle> {
+        let targets = self.traits().stripe_count?;
+        domains.partition().stripe_bytes()?;
+        let throttle = Throttle::new(targets, self.hints.requests_per_target?);
+        let nodes = &self.comm.nodes().node_of_rank;
+        let layout = self.layout();
+        throttle.is_within_nodes(domains, |aggregator| nodes[layout.rank(aggregator).0]).then_some(throttle)
+    }
+
+    /// Collective, unless the path asked for needs no agreement.
+    fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
+        let (toggle, piece_bytes_min) = match request.operation {
+            IoOperation::Read => (self.hints.collective_read, INDEPENDENT_READ_PIECE_BYTES_MIN),
+            IoOperation::Write | IoOperation::Open => (self.hints.collective_write, INDEPENDENT_WRITE_PIECE_BYTES_MIN),
+        };
+        let piece_bytes_min = self.hints.independent_piece_bytes_min.map_or(piece_bytes_min, NonZeroU64::get);
+        let independent = match (request.path, toggle) {
+            (Path::Independent, _) => Some("asked for"),
+            (Path::Auto, Toggle::Disable) => Some("the hints disable collective buffering"),
+            (Path::Auto, Toggle::Automatic) if self.comm.size() == 1 => Some("there is one rank"),
+            _ => None,
+        };
+        if let Some(reason) = independent {
+            let explanation = Explanation::new((Method::Independent, reason), None, None, self.layout());
+            return Ok(Decision { explanation, abandoned: false, known: None, description_bytes: 0 });
+        }
+        let file = match self.comm.rank() {
+            0 => *self.file_words.get_or_init(|| words_of(&*self.file, self.existed)),
+            _ => [0; FILE_WORDS],
+        };
+        let statement = Statement { extents: request.extents, failed, call_hash, file };
+        let Survey { access, failed_ranks, call_hashes, known, file, description_bytes } =
+            survey(&*self.comm, &statement)?;
+        self.check_agreement(call_hashes.0, call_hashes.1)?;
+        self.settle(file);
+        let method = match (request.path, toggle) {
+            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
+            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
+            _ => choose_method(&access, piece_bytes_min),
+        };
+        let (method, domains) = match method.0 {
+            Method::TwoPhase => match self.domains(&access, known.is_some())? {
+                Some(domains) => (method, Some(domains)),
+                None => ((Method::Independent, "the access is too sparse for bounded rounds"), None),
+            },
+            Method::Independent => (method, None),
+        };
+        let explanation = Explanation::new(method, Some(access), domains, self.layout());
+        Ok(Decision { explanation, abandoned: failed_ranks > 0, known, description_bytes })
+    }
+
+    /// The file domains of an access and the reason for them; `None` where rounds would pass through endless holes.
+    ///
+    /// Where the ranks of a single node know all, each of them writes and reads windows, whosever they are: then one domain, whose
+    /// windows follow one another, is as quick as several, and its buffers are fewer pages to map and cache.
+    fn domains(
+        &self,
+        access: &AccessSummary,
+        known: bool,
+    ) -> Result<Option<(FileDomains, &'static str)>, CollectiveError> {
+        let free = self.hints.aggregator_count.is_none() && self.traits().stripe_bytes.is_none();
+        let by_all = known && free && self.node()?.has_all();
+        let count = if by_all { 1 } else { self.layout().count() };
+        let (partition, reason) = Partition::choose(access.range, count, self.hints.partition, &self.traits());
+        let window_bytes = self.window_bytes();
+        let domains = FileDomains::new(access.range, count, partition, window_bytes);
+        let dense_rounds = access.bytes / window_bytes + 1;
+        let bounded = domains.round_count() <= dense_rounds.saturating_mul(SPARSE_ROUNDS_MAX);
+        Ok(bounded.then_some((domains, reason)))
+    }
+
+    /// Collective: the verdict, with the caller's elements.
+    fn verdict(
+        &self,
+        outcome: Result<(), LocalFailure>,
+        call_hash: u64,
+        elements: &mut [Reduce],
+    ) -> Result<(), CollectiveError> {
+        let mut all = Vec::with_capacity(elements.len() + 2);
+        all.extend_from_slice(elements);
+        all.extend([Reduce::min(call_hash), Reduce::max(call_hash)]);
+        let agreed = agree(&*self.comm, outcome.map_err(|failure| failure.to_verdict()), &mut all)?;
+        let (callers, hashes) = all.split_at(elements.len());
+        elements.copy_from_slice(callers);
+        self.check_agreement(hashes[0].value, hashes[1].value)?;
+        agreed.map_err(|failure| from_verdict(&failure))
+    }
+
+    fn check_agreement(&self, hash_min: u64, hash_max: u64) -> Result<(), CollectiveError> {
+        if hash_min == hash_max {
+            return Ok(());
+        }
+        let what = "the hints, the kind of access, its options and the elements of the verdict";
+        Err(CollectiveError::Disagreement { call: self.calls.get(), what })
+    }
+}
+
+/// What an access is carried out with.
+pub(super) enum Chosen<'e, 'f> {
+    Independent,
+    TwoPhase { engine: &'e Engine<'f>, requests: &'e Requests },
+}
