@@ -17,9 +17,9 @@ def text(name):
         return file.read().strip()
 
 
-def demoted(markdown):
-    """Captions of tables as they stand; no line of a table is touched."""
-    return re.sub(r"\n{3,}", "\n\n", markdown)
+def tables(name):
+    """Tables without the paths of this machine, which libraries put into their complaints."""
+    return re.sub(r"(?<![\w.])/[^\s,)]*/", "", text(name))
 
 
 host = json.loads(text("comm.jsonl").splitlines()[0])["host"]
@@ -35,10 +35,10 @@ parts = [
     f"Made by `tests/bench/measuring_figures.sh` on {host['cpu']}, {host['cores']} processors, {host['kernel']}; nodes are virtual ones of "
     "this machine, with links shaped to 1 Gbit/s.",
     "#### Communication",
-    demoted(text("comm.md")),
+    tables("comm.md"),
     "\n\n".join(f"![{words}](images/{name})" for name, words in figures if os.path.exists(os.path.join(images, name))),
     "#### Starting processes",
-    demoted(text("spawn.md")),
+    tables("spawn.md"),
     "#### Against outside tools",
     "`tests/bench/compare_comm.sh` (lmbench, NetPIPE):",
     "```\n" + text("compare-comm.txt") + "\n```",

@@ -3,6 +3,8 @@
 # also when the command is killed.
 . "$(dirname "$0")/lib.sh"
 
+# A copy, so that its processes are told from those of others.
+cp "$afflux" "$directory/afflux" && afflux=$directory/afflux
 export TMPDIR=$directory
 # left NAME: no process of a benchmark, no directory and no System V queue of ours has stayed.
 queues_before=$(ipcs -q | grep -c '^0x')

@@ -3,6 +3,8 @@
 # hosts that are dead or silent, the refusal of an MPI, bad input, and nothing left behind.
 . "$(dirname "$0")/lib.sh"
 
+# A copy, so that its processes are told from those of others.
+cp "$afflux" "$directory/afflux" && afflux=$directory/afflux
 export TMPDIR=$directory
 
 # rows FILE PYTHON: an assertion over `rows`, the lines of a file of results.

@@ -23,6 +23,7 @@ caption { text-align: left; font-weight: bold; padding: 0 0 .4em; }
 th, td { padding: .2em .7em; text-align: left; vertical-align: top; }
 th { border-bottom: 2px solid #282c34; vertical-align: bottom; }
 td { border-bottom: 1px solid #dfe3e8; }
+td:first-child { white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; }
 ul.notes { list-style: none; padding: 0; margin: .4em 0 0; font-size: .8em; color: #5b6472; }
 @page { size: A4; margin: 16mm 14mm; }
