@@ -1,13 +1,17 @@
 //! HPIO's access patterns through the engine: what `tests/bench/mpiio_hpio.c` does through MPI-IO.
 //!
-//! `mpirun -n 4 hpio FILE PATTERN REGION_BYTES REGION_COUNT SPACE_BYTES REPETITIONS [NAME=VALUE ...]`
+//! `mpirun -n 4 hpio FILE PATTERNS REGION_BYTES REGION_COUNTS SPACE_BYTES REPETITIONS [NAME=VALUE ...]`
 //!
-//! (built with the feature `mpi`; without it, or with `ranks=N`, N thread ranks). PATTERN is memory-file: c-c, nc-c, c-nc or nc-nc.
+//! (built with the feature `mpi`; without it, or with `ranks=N`, N thread ranks). Lists have commas; bytes and counts of
+//! regions belong together. A pattern is memory-file: c-c, nc-c, c-nc or nc-nc.
 //! Each repetition writes a new file of the full length and reads it back, timed between barriers, the slowest rank counts;
 //! every byte is compared, holes included. Besides hints, NAME may be `path` (auto, two-phase, independent), `gap` (the longest hole
 //! that is filled; 65536), `same` (1: all repetitions write one file, opened once) and `work` (print where the time went). One line a repetition and operation:
 //!
-//! `operation pattern ranks region_bytes region_count region_space_bytes bytes seconds`
+//! `operation pattern ranks region_bytes region_count region_space_bytes bytes seconds method copied_bytes description_bytes messages`
+//!
+//! The last three are sums over the ranks: bytes copied in memory (the system call's own copy aside), bytes of requests on the
+//! wire, and data messages.
 
 use std::error::Error;
 use std::path::{Path as FilePath, PathBuf};
@@ -36,12 +40,36 @@ struct Setup {
 }
 
 impl Setup {
-    fn parse(arguments: &[String]) -> Result<Self, Box<dyn Error>> {
-        let usage = "hpio FILE PATTERN REGION_BYTES REGION_COUNT SPACE_BYTES REPETITIONS [NAME=VALUE ...]";
-        let [file, pattern, region, count, space, repetitions, rest @ ..] = arguments else { return Err(usage.into()) };
+    /// One for each pattern, space and region.
+    fn parse_all(arguments: &[String]) -> Result<Vec<Self>, Box<dyn Error>> {
+        let usage = "hpio FILE PATTERNS REGION_BYTES REGION_COUNTS SPACE_BYTES REPETITIONS [NAME=VALUE ...]";
+        let [file, patterns, regions, counts, spaces, repetitions, rest @ ..] = arguments else {
+            return Err(usage.into());
+        };
+        let mut setups = Vec::new();
+        for pattern in patterns.split(',') {
+            for space in spaces.split(',') {
+                // Without gaps anywhere the space means nothing.
+                if pattern == "c-c" && space != "0" && spaces.contains(',') {
+                    continue;
+                }
+                for (region, count) in regions.split(',').zip(counts.split(',')) {
+                    let one = [file, pattern, region, count, space, repetitions];
+                    setups.push(Self::parse(one, rest).map_err(|error| format!("{usage}: {error}"))?);
+                }
+            }
+        }
+        Ok(setups)
+    }
+
+    fn parse(
+        [file, pattern, region, count, space, repetitions]: [&str; 6],
+        rest: &[String],
+    ) -> Result<Self, Box<dyn Error>> {
+        let usage = "what follows the repetitions is NAME=VALUE";
         let mut setup = Self {
             file: file.into(),
-            pattern: pattern.clone(),
+            pattern: pattern.to_owned(),
             region_bytes: region.parse()?,
             region_count: count.parse()?,
             space_bytes: space.parse()?,
@@ -133,8 +161,16 @@ impl Setup {
         if rank == 0 {
             let bytes = self.region_bytes * self.region_count * ranks;
             println!(
-                "{operation} {} {ranks} {} {} {} {bytes} {:.6}",
-                self.pattern, self.region_bytes, self.region_count, self.space_bytes, taken.seconds
+                "{operation} {} {ranks} {} {} {} {bytes} {:.6} {} {} {} {}",
+                self.pattern,
+                self.region_bytes,
+                self.region_count,
+                self.space_bytes,
+                taken.seconds,
+                taken.report.explanation.method.0,
+                taken.copied_bytes,
+                taken.description_bytes,
+                taken.messages
             );
         }
     }
@@ -160,6 +196,11 @@ struct Taken {
     seconds: f64,
     /// Time on a core, of all ranks.
     core_seconds: f64,
+    /// Of all ranks, as the two below.
+    copied_bytes: u64,
+    description_bytes: u64,
+    messages: u64,
+    /// This rank's own.
     report: AccessReport,
 }
 
@@ -176,9 +217,23 @@ fn timed(comm: &dyn Communicator, access: impl FnOnce() -> AccessReport) -> Resu
     let begin = Instant::now();
     let report = access();
     let elapsed = begin.elapsed();
-    let mut all = [Reduce::max(u64::try_from(elapsed.as_nanos())?), Reduce::sum(on_core() - core)];
+    let mut all = [
+        Reduce::max(u64::try_from(elapsed.as_nanos())?),
+        Reduce::sum(on_core() - core),
+        Reduce::sum(report.work.copied_bytes),
+        Reduce::sum(report.work.description_bytes),
+        Reduce::sum(report.work.messages),
+    ];
     comm.all_reduce(&mut all)?;
-    Ok(Taken { seconds: all[0].value as f64 * 1e-9, core_seconds: all[1].value as f64 * 1e-9, report })
+    let [slowest, core, copied, described, messages] = all.map(|element| element.value);
+    Ok(Taken {
+        seconds: slowest as f64 * 1e-9,
+        core_seconds: core as f64 * 1e-9,
+        copied_bytes: copied,
+        description_bytes: described,
+        messages,
+        report,
+    })
 }
 
 fn run(comm: &dyn Communicator, setup: &Setup) -> Result<(), Box<dyn Error>> {
@@ -233,16 +288,17 @@ fn run(comm: &dyn Communicator, setup: &Setup) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let setup = Setup::parse(&arguments)?;
-    match setup.ranks {
+    let setups = Setup::parse_all(&arguments)?;
+    let run_all = |comm: &dyn Communicator| setups.iter().try_for_each(|setup| run(comm, setup));
+    match setups.first().and_then(|setup| setup.ranks) {
         Some(ranks) => {
-            threads::run(ranks, |comm| run(&comm, &setup).map_err(|error| error.to_string()))
+            threads::run(ranks, |comm| run_all(&comm).map_err(|error| error.to_string()))
                 .into_iter()
                 .collect::<Result<Vec<()>, String>>()?;
             Ok(())
         }
         #[cfg(feature = "mpi")]
-        None => run(&afflux_comm::mpi::MpiWorld::init()?.communicator()?, &setup),
+        None => run_all(&afflux_comm::mpi::MpiWorld::init()?.communicator()?),
         #[cfg(not(feature = "mpi"))]
         None => unreachable!("without MPI the ranks are threads"),
     }
