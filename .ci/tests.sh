@@ -146,6 +146,16 @@ kill_steps() {
     AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "kill trials" $((120 + 6 * $1)) "$target_directory/debug/afflux-kill" trials "$1"
 }
 
+# The command built with the order of a seal broken: the harness must find it out. A directory of its own, so that no other step gets that command.
+canary_kill_steps() {
+    local directory=$target_directory/canary
+    step "canary: the command with a broken seal order" 3000 env CARGO_TARGET_DIR="$directory" cargo build --locked -p afflux-cli \
+        -p afflux-container --features afflux-container/canary-broken-seal-order --bin afflux
+    step "canary: kill harness" 1200 cargo build --locked -p afflux-kill
+    AFFLUX=$directory/debug/afflux AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "canary: kill trials find it" 600 \
+        "$target_directory/debug/afflux-kill" trials 40 --seed 3 --threads-only --canary
+}
+
 # Files of the command in h5py, netCDF4, both engines of xarray, ncdump, h5dump and the CF checker.
 compat_steps() {
     if ! setup_python; then
@@ -175,6 +185,7 @@ full_steps() {
     optimised_conformance_steps
     step "canary: a broken order within a seal is noticed" 1200 cargo test --locked -p afflux-container \
         --features canary-broken-seal-order --test writer canary
+    canary_kill_steps
     kill_steps 1000
     for script in tests/e2e/full-*.sh; do
         counted_step "e2e $(basename "$script" .sh)" 3600 bash "$script"

@@ -34,6 +34,9 @@ use tools::{Backend, Tools};
 use trial::Bench;
 use workload::WORKLOADS;
 
+/// Trials between two lines that say how far it is: one a minute or so.
+const PROGRESS_EVERY: u64 = 20;
+
 #[derive(Debug, Parser)]
 #[command(
     about = "Kills runs of the command at every kind of moment, and holds what is left against what is promised."
@@ -128,6 +131,10 @@ impl Trials {
             }
             self.put_away(&directory, !report.findings.is_empty())?;
             summary.add(&report);
+            let done = trial + 1 - self.first;
+            if done.is_multiple_of(PROGRESS_EVERY) || done == self.count {
+                println!("{}", summary.progress(self.count));
+            }
         }
         println!("{}", summary.text());
         if self.canary {

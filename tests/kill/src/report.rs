@@ -45,6 +45,16 @@ impl Summary {
         self.growth_max = self.growth_max.max(trial.file_bytes as f64 / trial.reference_bytes as f64 - 1.0);
     }
 
+    /// How far it is, of `count` trials, and how long the rest takes at this pace.
+    pub fn progress(&self, count: u64) -> String {
+        let left = count.saturating_sub(self.trials) as f64 * self.seconds / self.trials.max(1) as f64;
+        let Self { trials, kills, failed_trials, .. } = self;
+        format!(
+            "{trials} of {count} trials, {kills} kills, {failed_trials} not as promised; {:.0} minutes to go",
+            left / 60.0
+        )
+    }
+
     /// Whether every trial was as promised.
     pub fn is_good(&self) -> bool {
         self.findings == 0
