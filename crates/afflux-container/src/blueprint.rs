@@ -4,7 +4,7 @@
 //! is an HDF5 dimension scale) and the discrete sampling geometries of the CF conventions 1.11 (chapter 9, time series).
 
 use crate::spec::{FILL_F32, FILL_F64, FILL_I32, FILL_I64};
-use crate::{DatasetIndex, ElementType, FileSpec, PointTable, SetGeometry, SetSpec, VariableSpec};
+use crate::{DatasetIndex, ElementType, FileSpec, PointSource, SetGeometry, SetSpec, VariableSpec};
 
 /// Version of the file format, in the attribute `format_version` of the group `afflux`.
 pub(crate) const FORMAT_VERSION: i32 = 1;
@@ -41,13 +41,27 @@ pub(crate) enum Value {
 }
 
 /// First contents of a dataset.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Content<'a> {
     None,
-    I64(&'a [i64]),
-    F64(&'a [f64]),
     U64(&'a [u64]),
-    Texts(&'a [String]),
+    /// Something of every point of a set; its datasets come together, in the order of [`PointField::ALL`].
+    Points(PointField, &'a dyn PointSource),
+}
+
+/// What a dataset has of every point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointField {
+    Id,
+    /// Along x, y or z.
+    Coordinate(usize),
+    Name,
+}
+
+impl PointField {
+    /// In the order of their datasets.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Id, Self::Coordinate(0), Self::Coordinate(1), Self::Coordinate(2), Self::Name];
 }
 
 /// A dimension of a group.
@@ -61,7 +75,7 @@ pub(crate) struct Dimension {
 }
 
 /// A dataset of a group.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Dataset<'a> {
     pub name: String,
     pub file_type: FileType,
@@ -76,7 +90,7 @@ pub(crate) struct Dataset<'a> {
 }
 
 /// A group; the one named `""` is the root.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group<'a> {
     pub name: String,
     pub attributes: Vec<(String, Value)>,
@@ -95,8 +109,13 @@ pub(crate) fn global_attributes(spec: &FileSpec) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The group of a set.
-pub(crate) fn set_group<'a>(spec: &'a FileSpec, index: usize, geometry: &SetGeometry) -> Group<'a> {
+/// The group of a set with these points; the table in `spec` is not looked at.
+pub(crate) fn set_group<'a>(
+    spec: &'a FileSpec,
+    index: usize,
+    points: &'a dyn PointSource,
+    geometry: &SetGeometry,
+) -> Group<'a> {
     let set = &spec.sets[index];
     let mut group = Group {
         name: set.name.clone(),
@@ -112,7 +131,7 @@ pub(crate) fn set_group<'a>(spec: &'a FileSpec, index: usize, geometry: &SetGeom
             component_dimension(&mut group, length);
         }
     }
-    add_coordinates(&mut group, spec, set, point);
+    add_coordinates(&mut group, spec, points, point);
     add_clock(&mut group, spec, set, time);
     for (number, variable) in set.variables.iter().enumerate() {
         let dataset = variable_dataset(&mut group, variable, number, geometry, point, time);
@@ -204,22 +223,21 @@ fn text(name: &'static str, value: &str) -> (&'static str, Value) {
 }
 
 /// Ids, coordinates and names of the points.
-fn add_coordinates<'a>(group: &mut Group<'a>, spec: &FileSpec, set: &'a SetSpec, point: usize) {
-    let PointTable { ids, x, y, z, names, .. } = &set.points;
-    let mut add = |name: &str, file_type, content, attributes| {
+fn add_coordinates<'a>(group: &mut Group<'a>, spec: &FileSpec, points: &'a dyn PointSource, point: usize) {
+    let mut add = |name: &str, file_type, field, attributes| {
         group.datasets.push(Dataset {
             name: name.into(),
             file_type,
             dimensions: vec![point],
             chunk: None,
-            content,
+            content: Content::Points(field, points),
             attributes,
             grows: None,
         });
     };
     let i64_type = FileType::Element(ElementType::I64);
-    add("point", i64_type, Content::I64(ids), vec![text("long_name", "identifier of the point")]);
-    for (name, axis, values) in [("x", "X", x), ("y", "Y", y), ("z", "Z", z)] {
+    add("point", i64_type, PointField::Id, vec![text("long_name", "identifier of the point")]);
+    for (number, (name, axis)) in [("x", "X"), ("y", "Y"), ("z", "Z")].into_iter().enumerate() {
         let mut attributes =
             vec![text("axis", axis), ("long_name", Value::Text(format!("{name} coordinate of the point")))];
         if !spec.length_units.is_empty() {
@@ -229,10 +247,10 @@ fn add_coordinates<'a>(group: &mut Group<'a>, spec: &FileSpec, set: &'a SetSpec,
             // CF 4.3 asks it of every vertical coordinate that is no pressure.
             attributes.push(text("positive", "up"));
         }
-        add(name, FileType::Element(ElementType::F64), Content::F64(values), attributes);
+        add(name, FileType::Element(ElementType::F64), PointField::Coordinate(number), attributes);
     }
     let attributes = vec![text("cf_role", "timeseries_id"), text("long_name", "name of the point")];
-    add("point_name", FileType::Text, Content::Texts(names), attributes);
+    add("point_name", FileType::Text, PointField::Name, attributes);
     group.dimensions[point].scale = 0;
 }
 

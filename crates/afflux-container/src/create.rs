@@ -9,8 +9,9 @@
 
 mod attributes;
 
-use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
+use crate::blueprint::{Content, Dataset, FileType, Group, PointField, Value, pure_dimension_text};
 use crate::hdf::{HdfError, Hid, check, owned, reference};
+use crate::point_source::{try_visit, visit_all};
 use crate::{DatasetIndex, ElementType};
 use attributes::{Attributes, ScaleUse};
 use hdf5_metno_sys::h5d::H5D_alloc_time_t::H5D_ALLOC_TIME_EARLY;
@@ -250,18 +251,27 @@ fn transfer_list() -> Result<Hid, HdfError> {
 
 fn write_content(dataset: &Hid, content: &Content<'_>, transfer: &Hid) -> Result<(), HdfError> {
     let write = |type_id, pointer: *const u8| {
-        // SAFETY: the caller's slice has as many values as the dataset (the blueprint was made from it); under HDF5's lock.
+        // SAFETY: the slice below has as many values as the dataset (a source shows as many points as it counts); under HDF5's lock.
         check("H5Dwrite", unsafe {
             h5d::H5Dwrite(dataset.id(), type_id, H5S_ALL, H5S_ALL, transfer.id(), pointer.cast())
         })
     };
     match content {
         Content::None => Ok(()),
-        Content::I64(values) => write(*h5t::H5T_NATIVE_INT64, values.as_ptr().cast()),
-        Content::F64(values) => write(*h5t::H5T_NATIVE_DOUBLE, values.as_ptr().cast()),
         Content::U64(values) => write(*h5t::H5T_NATIVE_UINT64, values.as_ptr().cast()),
-        Content::Texts(values) => {
-            let texts = values.iter().map(|text| c_string("H5Dwrite", text)).collect::<Result<Vec<_>, _>>()?;
+        Content::Points(PointField::Id, points) => {
+            let mut ids = Vec::new();
+            visit_all(*points, |row| ids.push(row.id));
+            write(*h5t::H5T_NATIVE_INT64, ids.as_ptr().cast())
+        }
+        Content::Points(PointField::Coordinate(axis), points) => {
+            let mut values = Vec::new();
+            visit_all(*points, |row| values.push(row.at[*axis]));
+            write(*h5t::H5T_NATIVE_DOUBLE, values.as_ptr().cast())
+        }
+        Content::Points(PointField::Name, points) => {
+            let mut texts = Vec::new();
+            try_visit(*points, |row| c_string("H5Dwrite", &row.label()).map(|text| texts.push(text)))?;
             let pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
             let text = attributes::variable_text()?;
             write(text.id(), pointers.as_ptr().cast())

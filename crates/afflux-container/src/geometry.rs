@@ -38,7 +38,7 @@ impl SetGeometry {
         Self::of(set.points.len() as u64, &set.variables, set.chunk_steps, chunk_bytes)
     }
 
-    /// As [`SetGeometry::new`], on a rank that knows how many points there are but not which.
+    /// As [`SetGeometry::new`], where it is known how many points there are but not which.
     #[must_use]
     pub fn of(points: u64, variables: &[VariableSpec], chunk_steps: u64, chunk_bytes: u64) -> Self {
         let block_bytes: Vec<u64> =

@@ -2,7 +2,8 @@
 //!
 //! HDF5 takes a millisecond to create the few dozen objects and attributes of a file, one call each, and a microsecond a point
 //! for the names; a short run is not much longer than that. All of it is known beforehand (see `blueprint`), so it is encoded here
-//! in some ten microseconds, and HDF5 opens the result to let it grow. What is written is what HDF5 1.10 writes when it is
+//! in some ten microseconds, and HDF5 opens the result to let it grow: its head, for the points' ids, coordinates and names are written past
+//! it, in pieces where there are many. What is written is what HDF5 1.10 writes when it is
 //! asked for the same (`create` does ask, and a test compares), apart from where things lie. An object header is one block, the
 //! links of a group and the attributes in it; the headers of growing datasets have two: the first, which is rewritten at each
 //! seal, holds what a dataset is and crosses no page; the second, which never changes, holds the attributes. The first ones are neighbours.
@@ -18,13 +19,16 @@
 //! A message of a header must be shorter than 64 KiB. A file that has a longer one (a long text as a global attribute) is left
 //! to HDF5, which has other places for it.
 
+mod contents;
 mod heap;
 mod message;
 
-use crate::blueprint::{Content, Dataset, FileType, Group, Value, pure_dimension_text};
+use crate::blueprint::{Content, Dataset, FileType, Group, PointField, Value, pure_dimension_text};
 use crate::driver::superblock::{SUPERBLOCK_BYTES, amend};
+use contents::{PointPlaces, content_bytes};
 use heap::HeapWriter;
 use message::{Header, HeaderWriter, Layout, UNDEFINED};
+use std::io;
 
 /// A header that is rewritten as it grows must not be cut by a kill: it stays within a page.
 const PAGE_BYTES: u64 = 4096;
@@ -32,7 +36,7 @@ const PAGE_BYTES: u64 = 4096;
 /// reader that reads while the kernel copies the new bytes into the page cache meets both or neither, but for a nanosecond.
 const LINE_BYTES: u64 = 64;
 /// Contents begin at multiples of this; the two seal slots then lie in one page.
-const CONTENT_ALIGNMENT_BYTES: usize = 128;
+const CONTENT_ALIGNMENT_BYTES: u64 = 128;
 /// More links than this belong into an index, which HDF5 makes.
 const LINKS_MAX: usize = 4096;
 
@@ -65,16 +69,25 @@ struct Addresses {
     attribute_heap: u64,
 }
 
-/// A new file as bytes.
-pub(crate) struct Image {
-    /// All of it. The superblock's stored end is its length.
-    pub bytes: Vec<u8>,
-    contents: Vec<(String, u64)>,
+/// A new file: its head as bytes, and what follows it as a description that can be written.
+pub(crate) struct Image<'a> {
+    /// Superblock, object headers and the heap of their attributes: all that HDF5 reads. The superblock's stored end is `length`.
+    pub head: Vec<u8>,
+    /// Bytes of the whole file.
+    pub length: u64,
+    contents: Vec<PlacedContent<'a>>,
 }
 
-impl Image {
+/// First contents of a dataset and where they begin.
+struct PlacedContent<'a> {
+    dataset: &'a str,
+    offset: u64,
+    content: Content<'a>,
+}
+
+impl<'a> Image<'a> {
     /// Lays a file out; `None` if it cannot be done without dense storage. `root_attributes` are those that no group named `""` has.
-    pub(crate) fn new(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Option<Self> {
+    pub(crate) fn new(root_attributes: &[(String, Value)], groups: &'a [Group<'a>]) -> Option<Self> {
         let objects = objects(root_attributes, groups);
         let count = objects.len();
         // Lengths do not depend on addresses: the first round of encoding measures.
@@ -105,32 +118,65 @@ impl Image {
         }
         addresses.attribute_heap = end.next_multiple_of(8);
         end = addresses.attribute_heap + attribute_heap.len() as u64;
-        let datasets = objects.iter().filter_map(Object::dataset);
-        let content_bytes: usize = datasets.map(|dataset| content_bytes_about(&dataset.content)).sum();
-        let mut bytes = Vec::with_capacity(usize::try_from(end).ok()? + content_bytes);
-        bytes.resize(usize::try_from(end).ok()?, 0);
-        for (index, object) in objects.iter().enumerate() {
-            let Some(dataset) = object.dataset().filter(|dataset| dataset.content != Content::None) else { continue };
-            bytes.resize(bytes.len().next_multiple_of(CONTENT_ALIGNMENT_BYTES), 0);
-            addresses.contents[index] = bytes.len() as u64;
-            bytes = append_content(bytes, &dataset.content);
+        let mut head = vec![0; usize::try_from(end).ok()?];
+        let contents = place_contents(groups, &mut end);
+        let mut placed = contents.iter().map(|content| content.offset);
+        for (address, object) in addresses.contents.iter_mut().zip(&objects) {
+            if object.dataset().is_some_and(|dataset| !matches!(dataset.content, Content::None)) {
+                *address = placed.next()?;
+            }
         }
         let (headers, attribute_heap) = encode_headers(&objects, &addresses)?;
-        place(&mut bytes, addresses.attribute_heap, &attribute_heap);
+        place(&mut head, addresses.attribute_heap, &attribute_heap);
         for (index, header) in headers.iter().enumerate() {
-            place(&mut bytes, addresses.headers[index], &header.first);
-            place(&mut bytes, addresses.continuations[index], &header.continuation);
+            place(&mut head, addresses.headers[index], &header.first);
+            place(&mut head, addresses.continuations[index], &header.continuation);
         }
-        let superblock = superblock(addresses.headers[0], bytes.len() as u64);
-        place(&mut bytes, 0, &superblock);
-        let contents = named_contents(&objects, &addresses);
-        Some(Self { bytes, contents })
+        let superblock = superblock(addresses.headers[0], end);
+        place(&mut head, 0, &superblock);
+        Some(Self { head, length: end, contents })
     }
 
     /// Where the contents of the only dataset of this name begin.
     pub(crate) fn content_offset(&self, dataset: &str) -> Option<u64> {
-        self.contents.iter().rev().find(|(name, _)| name == dataset).map(|&(_, offset)| offset)
+        self.contents.iter().rev().find(|content| content.dataset == dataset).map(|content| content.offset)
     }
+
+    /// Writes what follows the head: `put` takes bytes and where they belong. What it is not given is zeros.
+    pub(crate) fn write_contents(&self, put: &mut dyn FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+        let mut rest = &self.contents[..];
+        while let [first, behind @ ..] = rest {
+            rest = behind;
+            match first.content {
+                Content::None => {}
+                Content::U64(values) => {
+                    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    put(&bytes, first.offset)?;
+                }
+                Content::Points(field, points) => {
+                    let (fields, others) = behind.split_at(PointField::ALL.len() - 1);
+                    assert_eq!(field, PointField::ALL[0], "the datasets of a set's points come together");
+                    let [x, y, z, name] = fields else { unreachable!("split at 4") };
+                    let coordinates = [x.offset, y.offset, z.offset];
+                    PointPlaces { points, id: first.offset, coordinates, name: name.offset }.write(put)?;
+                    rest = others;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the first contents their places behind `end`, in creation order, and moves it behind them.
+fn place_contents<'a>(groups: &'a [Group<'a>], end: &mut u64) -> Vec<PlacedContent<'a>> {
+    let datasets = groups.iter().flat_map(|group| &group.datasets);
+    let filled = datasets.filter(|dataset| !matches!(dataset.content, Content::None));
+    let placed = filled.map(|dataset| {
+        let offset = end.next_multiple_of(CONTENT_ALIGNMENT_BYTES);
+        *end = offset + content_bytes(&dataset.content);
+        PlacedContent { dataset: &dataset.name, offset, content: dataset.content }
+    });
+    placed.collect()
 }
 
 impl<'a> Object<'a> {
@@ -297,57 +343,6 @@ impl DatasetPlace<'_> {
         header.dimension_id(self.first_dimension_id + i32::try_from(dimension).ok()?)?;
         if users.is_empty() { Some(()) } else { header.reference_list(users) }
     }
-}
-
-/// How long contents will be, to take memory once; a little more for texts, whose collections have ends.
-fn content_bytes_about(content: &Content<'_>) -> usize {
-    const OBJECT_BYTES: usize = 16;
-    let bytes = match content {
-        Content::None => return 0,
-        Content::I64(values) => size_of_val(*values),
-        Content::F64(values) => size_of_val(*values),
-        Content::U64(values) => size_of_val(*values),
-        Content::Texts(texts) => {
-            let objects = texts.iter().map(|text| OBJECT_BYTES + text.len().next_multiple_of(8));
-            texts.len() * heap::ELEMENT_BYTES + objects.sum::<usize>() * 65 / 64 + 4096
-        }
-    };
-    bytes + CONTENT_ALIGNMENT_BYTES
-}
-
-/// Appends first contents to the file; texts are elements that refer to a heap, which follows them.
-fn append_content(mut file: Vec<u8>, content: &Content<'_>) -> Vec<u8> {
-    match content {
-        Content::None => {}
-        Content::I64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
-        Content::F64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
-        Content::U64(values) => append_words(&mut file, values, |value| value.to_le_bytes()),
-        Content::Texts(texts) => {
-            let start = file.len();
-            let elements_bytes = texts.len() * heap::ELEMENT_BYTES;
-            file.resize(start + elements_bytes, 0);
-            let mut heap = HeapWriter::at_end_of(file);
-            let mut elements = Vec::with_capacity(elements_bytes);
-            for text in *texts {
-                elements.extend_from_slice(&heap.element(text.as_bytes(), text.len()));
-            }
-            file = heap.finish();
-            file[start..start + elements_bytes].copy_from_slice(&elements);
-        }
-    }
-    file
-}
-
-fn append_words<T: Copy>(file: &mut Vec<u8>, values: &[T], encode: impl Fn(T) -> [u8; 8]) {
-    for &value in values {
-        file.extend_from_slice(&encode(value));
-    }
-}
-
-/// Names and places of all contents.
-fn named_contents(objects: &[Object<'_>], addresses: &Addresses) -> Vec<(String, u64)> {
-    let datasets = objects.iter().zip(&addresses.contents).filter(|&(_, &address)| address != UNDEFINED);
-    datasets.filter_map(|(object, &address)| object.dataset().map(|dataset| (dataset.name.clone(), address))).collect()
 }
 
 fn superblock(root: u64, end: u64) -> [u8; SUPERBLOCK_BYTES] {

@@ -13,6 +13,7 @@ mod hdf;
 mod image;
 mod names;
 mod plain;
+mod point_source;
 mod reader;
 mod repair;
 mod serial;
@@ -23,6 +24,7 @@ pub use geometry::{DatasetIndex, SetGeometry};
 pub use hdf::HdfError;
 pub use names::SpecError;
 pub use plain::read_plain_f64;
+pub use point_source::{PointRow, PointSource};
 pub use reader::{
     Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
     Verification, VerifyProgress, slot_checksum,

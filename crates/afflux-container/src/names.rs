@@ -1,6 +1,7 @@
 //! Which names and shapes a file may have, checked before anything is created.
 
 use crate::blueprint::{BOOKKEEPING, component_dimension_name};
+use crate::point_source::{PointSource, try_visit};
 use crate::{FileSpec, SetSpec};
 use std::collections::HashSet;
 use xxhash_rust::xxh3::xxh3_64;
@@ -57,7 +58,8 @@ const NAME_BYTES_MAX: usize = 256;
 const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Checks everything that HDF5 or netCDF would refuse later, or accept and make a file that readers trip over.
-pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), SpecError> {
+/// `points` are those of the sets; the tables in `spec` are not looked at.
+pub(crate) fn check_spec(spec: &FileSpec, points: &[&dyn PointSource]) -> Result<(), SpecError> {
     if spec.sets.is_empty() {
         return Err(SpecError::BadShape { set: String::new(), what: "a file needs at least one set".into() });
     }
@@ -73,7 +75,7 @@ pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), SpecError> {
         check_text("attribute", text)?;
     }
     let mut sets = HashSet::new();
-    for set in &spec.sets {
+    for (set, points) in spec.sets.iter().zip(points) {
         if !sets.insert(set.name.as_str()) {
             return Err(SpecError::DuplicateName { what: "set", name: set.name.clone(), place: String::new() });
         }
@@ -83,7 +85,7 @@ pub(crate) fn check_spec(spec: &FileSpec) -> Result<(), SpecError> {
                 return Err(SpecError::ReservedName { what: "set", name: set.name.clone() });
             }
         }
-        check_set(set)?;
+        check_set(set, *points)?;
     }
     check_root_names(spec)
 }
@@ -106,48 +108,73 @@ fn check_root_names(spec: &FileSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-fn check_set(set: &SetSpec) -> Result<(), SpecError> {
+fn check_set(set: &SetSpec, points: &dyn PointSource) -> Result<(), SpecError> {
     let bad = |what: String| Err(SpecError::BadShape { set: set.name.clone(), what });
-    let points = &set.points;
-    if points.is_empty() {
+    if points.count() == 0 {
         return bad("it has no point".into());
     }
-    if [points.x.len(), points.y.len(), points.z.len(), points.names.len()].iter().any(|&length| length != points.len())
-    {
+    let table = &set.points;
+    if [table.x.len(), table.y.len(), table.z.len(), table.names.len()].iter().any(|&length| length != table.len()) {
         return bad("ids, coordinates and names of its points are not equally many".into());
-    }
-    if let Some(pair) = points.ids.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return bad(format!("point ids must ascend, but {} is followed by {}", pair[0], pair[1]));
     }
     if set.chunk_steps == 0 || set.cadence_steps == 0 {
         return bad("steps in a chunk and cadence must be at least 1".into());
     }
-    for name in &points.names {
-        check_text("point", name)?;
-    }
-    if let Some(name) = duplicate(&points.names) {
-        let place = format!(" in set {:?}", set.name);
-        return Err(SpecError::DuplicateName { what: "point", name: name.to_owned(), place });
-    }
+    check_points(&set.name, points)?;
     check_variables(set)
 }
 
-/// A text that is there twice. There may be many thousands, so their hashes are sorted: a set of texts takes several times as long.
-fn duplicate(texts: &[String]) -> Option<&str> {
-    let mut hashes: Vec<(u64, u32)> = Vec::with_capacity(texts.len());
-    for (text, index) in texts.iter().zip(0..) {
-        hashes.push((xxh3_64(text.as_bytes()), index));
+/// Ids that ascend and names that tell the points apart. Memory is taken for the names that are given, not for those that are ids.
+fn check_points(set: &str, points: &dyn PointSource) -> Result<(), SpecError> {
+    let mut hashes: Vec<u64> = Vec::new();
+    // Names that are numbers, for points named by their ids could have them.
+    let mut numbers: Vec<i64> = Vec::new();
+    let (mut last, mut named_by_id) = (None, false);
+    try_visit(points, |row| {
+        if let Some(last) = last.filter(|&last| last >= row.id) {
+            let what = format!("point ids must ascend, but {last} is followed by {}", row.id);
+            return Err(SpecError::BadShape { set: set.to_owned(), what });
+        }
+        last = Some(row.id);
+        let Some(name) = row.name else {
+            named_by_id = true;
+            return Ok(());
+        };
+        check_text("point", name)?;
+        hashes.push(xxh3_64(name.as_bytes()));
+        numbers.extend(decimal(name));
+        Ok(())
+    })?;
+    let twice = |name: &str| SpecError::DuplicateName {
+        what: "point",
+        name: name.to_owned(),
+        place: format!(" in set {set:?}"),
+    };
+    if named_by_id && !numbers.is_empty() {
+        numbers.sort_unstable();
+        try_visit(points, |row| match row.name {
+            None if numbers.binary_search(&row.id).is_ok() => Err(twice(&row.label())),
+            _ => Ok(()),
+        })?;
     }
+    // There may be many thousands, so their hashes are sorted: a set of texts takes several times as long.
     hashes.sort_unstable();
-    let same_hash = hashes.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1);
-    let text = |index: u32| texts.get(usize::try_from(index).ok()?).map(String::as_str);
-    same_hash
-        .flat_map(|group| {
-            let mut group: Vec<&str> = group.iter().filter_map(|&(_, index)| text(index)).collect();
-            group.sort_unstable();
-            group.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    hashes.chunk_by(|left, right| left == right).filter(|group| group.len() > 1).try_for_each(|group| {
+        let mut seen = HashSet::new();
+        try_visit(points, |row| match row.name {
+            Some(name) if xxh3_64(name.as_bytes()) == group[0] && !seen.insert(name.to_owned()) => Err(twice(name)),
+            _ => Ok(()),
         })
-        .next()
+    })
+}
+
+/// The number whose decimal a name is.
+fn decimal(name: &str) -> Option<i64> {
+    // An i64 has 20 characters at most.
+    if name.len() > 20 {
+        return None;
+    }
+    name.parse().ok().filter(|number: &i64| number.to_string() == name)
 }
 
 fn check_variables(set: &SetSpec) -> Result<(), SpecError> {

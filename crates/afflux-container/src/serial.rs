@@ -66,7 +66,7 @@ impl SerialWriter {
     /// # Errors
     /// [`SerialError`].
     pub fn create(path: &Path, spec: &FileSpec) -> Result<Self, SerialError> {
-        check_spec(spec)?;
+        check_spec(spec, &spec.tables())?;
         sync(|| create_locked(path, spec))
     }
 
@@ -162,7 +162,7 @@ fn create_locked(path: &Path, spec: &FileSpec) -> Result<SerialWriter, SerialErr
     let mut sets = Vec::with_capacity(spec.sets.len());
     for (index, set) in spec.sets.iter().enumerate() {
         let geometry = SetGeometry::new(set, spec.chunk_bytes);
-        let group = set_group(spec, index, &geometry);
+        let group = set_group(spec, index, &set.points, &geometry);
         let mut growing = builder.add_group(&group, &[])?.growing;
         growing.sort_by_key(|&(role, _)| role);
         let datasets = growing.into_iter().filter_map(|(role, handle)| serial_dataset(&group, role, handle)).collect();

@@ -1,5 +1,8 @@
 //! What a file shall contain, before anything of it exists.
 
+use crate::point_source::{PointRow, PointSource};
+use std::ops::ControlFlow;
+
 /// The type of a variable's values, little-endian in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
@@ -104,6 +107,21 @@ impl PointTable {
     }
 }
 
+impl PointSource for PointTable {
+    fn count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(PointRow<'_>) -> ControlFlow<()>) {
+        for (index, name) in self.names.iter().enumerate() {
+            let at = [self.x[index], self.y[index], self.z[index]];
+            if see(PointRow { id: self.ids[index], at, name: Some(name) }).is_break() {
+                break;
+            }
+        }
+    }
+}
+
 /// A set: points with common variables and cadence. The set named `""` lives in the root group, others in the group of their name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetSpec {
@@ -132,4 +150,11 @@ pub struct FileSpec {
     pub attributes: Vec<(String, String)>,
     /// Whole-chunk target in bytes; a chunk is at most about this large.
     pub chunk_bytes: u64,
+}
+
+impl FileSpec {
+    /// The tables of the sets' points.
+    pub(crate) fn tables(&self) -> Vec<&dyn PointSource> {
+        self.sets.iter().map(|set| &set.points as &dyn PointSource).collect()
+    }
 }

@@ -56,7 +56,7 @@ pub use seal::{ColumnChecksum, Seal};
 
 use crate::driver::{EXTENT_RANK, HEADER_RANK, HeldBlock, SharedState, release_order};
 use crate::hdf::{HdfError, Hid, check};
-use crate::{DatasetIndex, FileSpec, SetGeometry, SetSpec};
+use crate::{DatasetIndex, FileSpec, PointSource, SetGeometry, SetSpec};
 use advance::Advanced;
 use afflux_storage::{Storage, StorageFile, StorageFileExt};
 use column_table::ColumnTable;
@@ -187,7 +187,26 @@ impl ContainerWriter {
         spec: &FileSpec,
         existing: Existing,
     ) -> Result<Self, CreateError> {
-        build::create(storage.as_ref(), path, spec, existing)
+        build::create(storage.as_ref(), path, spec, &spec.tables(), existing)
+    }
+
+    /// As [`Self::create`], with the points of each set, in the order of `spec.sets`, from where they are made up or kept: the tables in
+    /// `spec` are not looked at and may be empty. The memory taken does not grow with the points (apart from eight bytes for each name
+    /// that is given) unless a text in `spec` is so long (64 KiB) that HDF5 has to build the file.
+    ///
+    /// # Errors
+    /// See [`CreateError`]; nothing of the new file is left.
+    ///
+    /// # Panics
+    /// If `points` are not as many as the sets.
+    pub fn create_from(
+        storage: &dyn Storage,
+        path: &Path,
+        spec: &FileSpec,
+        points: &[&dyn PointSource],
+        existing: Existing,
+    ) -> Result<Self, CreateError> {
+        build::create(storage, path, spec, points, existing)
     }
 
     /// Opens an existing file to go on writing it, whatever became of the writer before: closed, killed at any instant, or killed
@@ -206,7 +225,23 @@ impl ContainerWriter {
     /// # Errors
     /// [`ResumeError`]; [`ResumeError::Missing`] where there is no file, which the caller then creates.
     pub fn resume(storage: Arc<dyn Storage>, path: &Path, spec: &FileSpec) -> Result<Resumed, ResumeError> {
-        resume::resume(storage.as_ref(), path, spec)
+        resume::resume(storage.as_ref(), path, spec, &spec.tables())
+    }
+
+    /// As [`Self::resume`], with the points of each set as for [`Self::create_from`]. The table of the points in the file is read.
+    ///
+    /// # Errors
+    /// [`ResumeError`].
+    ///
+    /// # Panics
+    /// If `points` are not as many as the sets.
+    pub fn resume_from(
+        storage: &dyn Storage,
+        path: &Path,
+        spec: &FileSpec,
+        points: &[&dyn PointSource],
+    ) -> Result<Resumed, ResumeError> {
+        resume::resume(storage, path, spec, points)
     }
 
     /// Where the values of a set lie within its chunks.

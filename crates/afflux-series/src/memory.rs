@@ -12,14 +12,69 @@ use crate::buffer::HUGE_PAGE_BYTES;
 use crate::builder::{Existing, SeriesBuilder};
 use crate::job::STRETCH_BYTES;
 use crate::local_points::Patch;
+use crate::registry::Piece;
 use crate::{OpenError, ProbeSet};
 
 /// HDF5's cache of metadata by its own default limit, its library's other state, and the container's tables.
 const CONTAINER_BYTES: u64 = 40 << 20;
 
-/// What rank 0 takes for each point while it registers them and lays the file out: ids, coordinates, names and their images.
-/// (Measured by `examples/memory_figures.rs`: 176 bytes for a box of a grid, 267 for a list, the rank's own part included.)
-const REGISTRATION_BYTES_PER_POINT: u64 = 288;
+/// What rank 0 takes while it opens a file, however many points there are: the file, or the pieces of it that are on their way.
+const OPENING_BYTES: u64 = 8 << 20;
+
+/// What rank 0 takes in addition for each point of any rank that comes in a list: the message, key, coordinates, shares.
+/// (Measured by `examples/memory_figures.rs`.)
+const REGISTRATION_BYTES_PER_LISTED_POINT: u64 = 192;
+
+/// What rank 0 takes for each name besides four times its text: entries of ordered maps, a hash.
+const REGISTRATION_BYTES_PER_NAME: u64 = 256;
+
+/// What rank 0 takes for each patch of any rank: the ids of a box of a grid are a few words.
+const REGISTRATION_BYTES_PER_PATCH: u64 = 1 << 10;
+
+/// What rank 0 takes for each point of a file that it resumes, whose table it reads, or that HDF5 has to lay out, and that as well for
+/// each name's own bytes.
+const TABLE_BYTES_PER_POINT: u64 = 288;
+
+/// A text of the user's from which on HDF5 has to lay out the file: a message of its format is shorter than 64 KiB.
+const LONG_TEXT_BYTES_MIN: usize = 60 << 10;
+
+/// What the patches of all ranks amount to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RegistrationLoad {
+    patches: u64,
+    points: u64,
+    listed_points: u64,
+    names: u64,
+    name_bytes: u64,
+}
+
+impl RegistrationLoad {
+    pub fn of<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Self {
+        let mut load = Self::default();
+        for piece in pieces {
+            let (name_bytes, names) = piece.names();
+            load.patches += 1;
+            load.points = load.points.saturating_add(piece.points());
+            load.listed_points += piece.listed_points();
+            load.names += names;
+            load.name_bytes += name_bytes;
+        }
+        load
+    }
+
+    /// Bytes that rank 0 takes for them while it opens the file; `has_tables` where it has the points in tables as well.
+    fn bytes(self, has_tables: bool) -> u64 {
+        let tables = if has_tables { self.points } else { 0 };
+        let parts = [
+            (self.patches, REGISTRATION_BYTES_PER_PATCH),
+            (self.listed_points, REGISTRATION_BYTES_PER_LISTED_POINT),
+            (self.names, REGISTRATION_BYTES_PER_NAME),
+            (self.name_bytes, 4),
+            (tables, TABLE_BYTES_PER_POINT),
+        ];
+        parts.iter().fold(OPENING_BYTES, |sum, &(count, bytes)| sum.saturating_add(count.saturating_mul(bytes)))
+    }
+}
 
 /// What a rank keeps of each point that comes in a list: its id, place and position, and its block of the directory, and of
 /// registration's messages for a while.
@@ -43,7 +98,8 @@ pub struct MemoryBound {
     pub staging_bytes: u64,
     /// The collective buffers, where aggregators write.
     pub collective_bytes: u64,
-    /// On rank 0: registration of all points and the image of the new file, while it opens.
+    /// On rank 0: registration of the points and the pieces of the new file on their way, while it opens. Boxes of grids take nothing by
+    /// the point (but where a file is resumed: its table of points is read).
     pub registration_bytes: u64,
     /// On rank 0: HDF5 and the tables of the file's structure.
     pub container_bytes: u64,
@@ -69,9 +125,8 @@ impl MemoryBound {
         ]
     }
 
-    /// What rank 0 takes in addition, where `points` points are registered.
-    fn with_root(self, points: u64) -> Self {
-        let registration_bytes = points.saturating_mul(REGISTRATION_BYTES_PER_POINT);
+    /// What rank 0 takes in addition.
+    fn with_root(self, registration_bytes: u64) -> Self {
         Self { registration_bytes, container_bytes: CONTAINER_BYTES, ..self }
     }
 
@@ -111,9 +166,11 @@ impl SeriesBuilder {
         self.bound_with_fills(|_| 0)
     }
 
-    /// The bound on rank 0, where the sets have `totals` points, of which it fills `fills`, by set.
-    pub(crate) fn root_memory_bound(&self, totals: &[u64], fills: &[u64]) -> MemoryBound {
-        self.bound_with_fills(|set| fills[set]).with_root(totals.iter().sum())
+    /// The bound on rank 0, where it registers `load` and fills `fills` points, by set.
+    pub(crate) fn root_memory_bound(&self, load: RegistrationLoad, fills: &[u64]) -> MemoryBound {
+        let has_long_text = self.attributes.iter().any(|(_, text)| text.len() >= LONG_TEXT_BYTES_MIN);
+        let has_tables = has_long_text || matches!(self.existing, Existing::Resume(_));
+        self.bound_with_fills(|set| fills[set]).with_root(load.bytes(has_tables))
     }
 
     fn bound_with_fills(&self, fills: impl Fn(usize) -> u64) -> MemoryBound {
@@ -208,8 +265,8 @@ mod tests {
         // 149 rows of 800,000 bytes.
         assert!((119_200_000..122_000_000).contains(&one.windows_bytes), "{one}");
         assert_eq!(two.registration_bytes, 0, "rank 0's part comes on top");
-        let root = two.with_root(400_000);
-        assert_eq!(root.total_bytes() - two.total_bytes(), 400_000 * REGISTRATION_BYTES_PER_POINT + CONTAINER_BYTES);
+        let root = two.with_root(12_345);
+        assert_eq!(root.total_bytes() - two.total_bytes(), 12_345 + CONTAINER_BYTES);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! Registration, the messages: every rank's points go to rank 0, which settles them, creates the file and answers.
 //!
-//! A gather, a broadcast of what concerns all, a scatter of what concerns each: three collectives whatever the number of points,
-//! sets and ranks. If a rank refuses its own description, all learn it from the broadcast.
+//! A gather, a scatter of what concerns each, and with it what concerns all, unless that is too much to send to every rank singly: then a
+//! broadcast follows. Two or three collectives whatever the number of points, sets and ranks. If a rank refuses its own description,
+//! all learn it from the answer.
 
 use std::rc::Rc;
 
-use afflux_comm::Communicator;
-use afflux_container::{ContainerWriter, Durability, FileSpec, ResumeError, SetGeometry, VariableSpec};
+use afflux_comm::{CommError, Communicator};
+use afflux_container::{ContainerWriter, Durability, FileSpec, PointSource, ResumeError, SetGeometry, VariableSpec};
 
 use crate::builder::{Existing, SeriesBuilder};
 use crate::directory::{Block, Directory, DirectoryShape};
 use crate::holdings::Placement;
 use crate::local_points::Roster;
+use crate::memory::RegistrationLoad;
 use crate::numbers::Numbers;
 use crate::registry::{self, Piece, Registered};
 use crate::resume::FileState;
@@ -42,7 +44,7 @@ pub(crate) struct RegisteredSet {
 }
 
 /// What rank 0 made of the messages, or the rank that is to blame and why.
-type Settled = Result<(Vec<Registered>, ContainerWriter, Option<FileState>), (usize, OpenError)>;
+type Settled = Result<(Vec<Registered>, ContainerWriter, Option<FileState>, MemoryBound), (usize, OpenError)>;
 
 /// What all ranks learn.
 #[derive(Default)]
@@ -63,8 +65,8 @@ impl SeriesBuilder {
         let mut bound = self.memory_bound();
         if comm.rank() == 0 {
             match self.settle(gathered) {
-                Ok((registered, container, resumed)) => {
-                    bound = self.bound_on_root(&registered);
+                Ok((registered, container, resumed, root_bound)) => {
+                    bound = root_bound;
                     common = encode_common(&registered, &container, resumed.as_ref());
                     replies = (0..comm.size()).map(|rank| encode_reply(&registered, rank)).collect();
                     orphans = registered.into_iter().map(|set| set.orphans).collect();
@@ -78,7 +80,7 @@ impl SeriesBuilder {
                 }
             }
         }
-        comm.broadcast(0, &mut common)?;
+        let (common, reply) = answer(comm, common, replies)?;
         // A rank's own error says more than what rank 0 made of it.
         checked?;
         let container = created?;
@@ -87,7 +89,6 @@ impl SeriesBuilder {
             .decode_common(&common)
             .map_err(damaged)?
             .map_err(|(rank, message)| OpenError::Elsewhere { rank, message })?;
-        let reply = comm.scatter(0, &replies)?;
         let mut sets = self.decode_reply(&reply, shapes).map_err(damaged)?;
         for (set, fills) in sets.iter_mut().zip(orphans) {
             set.placement.fills = fills;
@@ -138,23 +139,24 @@ impl SeriesBuilder {
                 set.push(patches.map_err(damaged)?);
             }
         }
-        // Before the tables of all points are made.
-        let totals: Vec<u64> = pieces.iter().map(|set| set.iter().flatten().map(Piece::points).sum()).collect();
-        let bound = self.root_memory_bound(&totals, &vec![0; totals.len()]);
+        // Before anything of that size is made of them.
+        let load = RegistrationLoad::of(pieces.iter().flatten().flatten());
+        let bound = self.root_memory_bound(load, &vec![0; pieces.len()]);
         self.check_memory(0, bound).map_err(|error| (0, error))?;
         let mut registered = Vec::with_capacity(self.sets.len());
         let mut specs = Vec::with_capacity(self.sets.len());
         for (set, pieces) in self.sets.iter().zip(pieces) {
-            let mut settled = registry::settle(set, pieces).map_err(|error| (0, error))?;
-            if settled.table.is_empty() {
+            let settled = registry::settle(set, pieces).map_err(|error| (0, error))?;
+            if settled.points == 0 {
                 let problem = "no rank registered a point".to_owned();
                 return Err((0, OpenError::Points { set: set.name.clone(), problem }));
             }
-            specs.push(registry::set_spec(set, std::mem::take(&mut settled.table), self.chunk_steps));
+            specs.push(registry::set_spec(set, self.chunk_steps));
             registered.push(settled);
         }
         // Now with the points that rank 0 fills.
-        self.check_memory(0, self.bound_on_root(&registered)).map_err(|error| (0, error))?;
+        let bound = self.bound_on_root(&registered);
+        self.check_memory(0, bound).map_err(|error| (0, error))?;
         let spec = FileSpec {
             sets: specs,
             time_units: self.time_units.clone(),
@@ -162,23 +164,28 @@ impl SeriesBuilder {
             attributes: self.attributes.clone(),
             chunk_bytes: self.chunk_bytes,
         };
-        let (container, resumed) = self.take_file(&spec).map_err(|error| (0, error))?;
-        Ok((registered, container, resumed))
+        let points: Vec<&dyn PointSource> = registered.iter().map(|set| &set.pieces as &dyn PointSource).collect();
+        let (container, resumed) = self.take_file(&spec, &points).map_err(|error| (0, error))?;
+        Ok((registered, container, resumed, bound))
     }
 
     /// The most memory that the writer takes on rank 0.
     fn bound_on_root(&self, registered: &[Registered]) -> MemoryBound {
-        let totals: Vec<u64> = registered.iter().map(|set| set.points).collect();
+        let load = RegistrationLoad::of(registered.iter().flat_map(|set| set.pieces.all()));
         let fills: Vec<u64> = registered.iter().map(|set| set.orphans.len() as u64).collect();
-        self.root_memory_bound(&totals, &fills)
+        self.root_memory_bound(load, &fills)
     }
 
     /// On rank 0: creates the file, or takes it over.
-    fn take_file(&self, spec: &FileSpec) -> Result<(ContainerWriter, Option<FileState>), OpenError> {
+    fn take_file(
+        &self,
+        spec: &FileSpec,
+        points: &[&dyn PointSource],
+    ) -> Result<(ContainerWriter, Option<FileState>), OpenError> {
         let existing = match self.existing {
             Existing::Refuse => afflux_container::Existing::Refuse,
             Existing::Replace => afflux_container::Existing::Replace,
-            Existing::Resume(_) => match ContainerWriter::resume(self.storage.clone(), &self.path, spec) {
+            Existing::Resume(_) => match ContainerWriter::resume_from(&*self.storage, &self.path, spec, points) {
                 Ok(mut resumed) => {
                     let state = FileState::of(&resumed);
                     self.make_durable(&mut resumed.writer)?;
@@ -188,7 +195,7 @@ impl SeriesBuilder {
                 Err(error) => return Err(error.into()),
             },
         };
-        let mut created = ContainerWriter::create(self.storage.clone(), &self.path, spec, existing)?;
+        let mut created = ContainerWriter::create_from(&*self.storage, &self.path, spec, points, existing)?;
         self.make_durable(&mut created)?;
         Ok((created, None))
     }
@@ -243,6 +250,34 @@ impl SeriesBuilder {
         });
         sets.collect()
     }
+}
+
+/// Sends rank 0's answers: what concerns all, and for each rank what concerns it (nothing, if there is nothing to say to any).
+fn answer(comm: &dyn Communicator, common: Vec<u8>, replies: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>), CommError> {
+    /// Of what concerns all, rank 0 sends no more than this in the scatter; sending it rank by rank then costs less than a collective.
+    const JOINED_BYTES_MAX: usize = 64 << 10;
+    /// In place of the length of the common part: it comes by itself.
+    const APART: u64 = u64::MAX;
+    let mut messages = Vec::new();
+    if comm.rank() == 0 {
+        let joined = common.len().saturating_mul(comm.size()) <= JOINED_BYTES_MAX;
+        let mut head = (if joined { common.len() as u64 } else { APART }).to_le_bytes().to_vec();
+        if joined {
+            head.extend_from_slice(&common);
+        }
+        let mut replies = replies.into_iter();
+        messages = (0..comm.size()).map(|_| [&head[..], &replies.next().unwrap_or_default()].concat()).collect();
+    }
+    let mut message = comm.scatter(0, &messages)?;
+    let mut reply = message.split_off(size_of::<u64>());
+    let length = u64::from_le_bytes(message.try_into().expect("8 bytes are left"));
+    if length == APART {
+        let mut common = common;
+        comm.broadcast(0, &mut common)?;
+        return Ok((common, reply));
+    }
+    let own = reply.split_off(usize::try_from(length).expect("it came in a message"));
+    Ok((reply, own))
 }
 
 /// The message of [`Common`].

@@ -4,10 +4,14 @@
 //! file, the positions of each rank's points, duplicates and orphans. Time n log k for n points (or stretches of neighbouring
 //! ids, where the patches are regular) in k patches. Order and identity follow from the ids alone, so they do not depend on the
 //! rank count.
+//!
+//! No table of the points is made: the file is given them one after another by the same merge ([`Pieces`]). What this takes of memory are
+//! the patches as they came, a few words for a box of a grid.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use afflux_container::{PointTable, SetSpec};
+use afflux_container::{PointRow, PointSource, PointTable, SetSpec};
 
 use crate::directory::{Block, DirectoryShape};
 use crate::local_points::{LocalPoints, Patch, order_of};
@@ -101,14 +105,31 @@ impl Piece {
         Ok(Self { keys, source: Source::List(coordinates, names) })
     }
 
-    fn point(&self, ordinal: usize) -> Point {
+    fn row(&self, ordinal: usize) -> PointRow<'_> {
         match &self.source {
-            Source::Grid(block) => block.point(ordinal as u64),
-            Source::List(coordinates, _) => {
-                let [x, y, z] = coordinates[ordinal];
-                let name = self.name(ordinal).map(str::to_owned);
-                Point { id: key_id(self.keys.get(ordinal)), x, y, z, name }
+            Source::Grid(block) => {
+                let Point { id, x, y, z, .. } = block.point(ordinal as u64);
+                PointRow { id, at: [x, y, z], name: None }
             }
+            Source::List(coordinates, _) => {
+                PointRow { id: key_id(self.keys.get(ordinal)), at: coordinates[ordinal], name: self.name(ordinal) }
+            }
+        }
+    }
+
+    /// Points whose coordinates came one by one.
+    pub fn listed_points(&self) -> u64 {
+        match &self.source {
+            Source::Grid(_) => 0,
+            Source::List(coordinates, _) => coordinates.len() as u64,
+        }
+    }
+
+    /// Bytes of all names, and how many there are.
+    pub fn names(&self) -> (u64, u64) {
+        match &self.source {
+            Source::Grid(_) => (0, 0),
+            Source::List(_, names) => (names.values().map(|name| name.len() as u64).sum(), names.len() as u64),
         }
     }
 
@@ -129,8 +150,8 @@ impl Piece {
 pub(crate) struct Registered {
     /// How many points there are.
     pub points: u64,
-    /// The points in file order.
-    pub table: PointTable,
+    /// The points themselves, in file order.
+    pub pieces: Pieces,
     /// For each rank, the ascending positions of the points it keeps.
     pub owned: Vec<Numbers>,
     /// For each rank, which of its points (ordinals in ascending id) another keeps.
@@ -144,13 +165,39 @@ pub(crate) struct Registered {
 }
 
 /// All patches of a set, and behind them the points that are expected of whoever has them.
-struct Pieces {
+#[derive(Debug)]
+pub(crate) struct Pieces {
     pieces: Vec<Piece>,
     /// Rank of each piece; those of the expected points have none.
     ranks: Vec<Option<usize>>,
+    /// Number of different points, once they are counted.
+    points: u64,
+}
+
+impl PointSource for Pieces {
+    fn count(&self) -> u64 {
+        self.points
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(PointRow<'_>) -> ControlFlow<()>) {
+        for claim in self.claims() {
+            let Claim::First(merged) = claim else { continue };
+            let piece = &self.pieces[merged.source];
+            for ordinal in (merged.ordinal..).take(usize::try_from(merged.stretch.length).unwrap_or(usize::MAX)) {
+                if see(piece.row(ordinal)).is_break() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 impl Pieces {
+    /// All of them, in no order of meaning.
+    pub fn all(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     fn claims(&self) -> Claims<'_> {
         Claims::of(self.pieces.iter().map(|piece| &piece.keys))
     }
@@ -165,7 +212,7 @@ pub(crate) fn settle(set: &ProbeSet, pieces: Vec<Vec<Piece>>) -> Result<Register
     let refuse = |problem: String| OpenError::Points { set: set.name.clone(), problem };
     let rank_count = pieces.len();
     let expected = expected_pieces(&set.expected).map_err(|damaged| refuse(damaged.to_string()))?;
-    let mut all = Pieces { pieces: Vec::new(), ranks: Vec::new() };
+    let mut all = Pieces { pieces: Vec::new(), ranks: Vec::new(), points: 0 };
     for (rank, piece) in
         pieces.into_iter().enumerate().flat_map(|(rank, list)| list.into_iter().map(move |p| (rank, p)))
     {
@@ -199,12 +246,13 @@ pub(crate) fn settle(set: &ProbeSet, pieces: Vec<Vec<Piece>>) -> Result<Register
     let warnings = judge(set, &doubles, &missing).map_err(refuse)?;
     check_names(&all).map_err(refuse)?;
     let points = shares.total;
-    let (table, directory) = tabulate(&all, points, rank_count);
+    all.points = points;
+    let directory = direct(&all, rank_count);
     let Shares { owned, not_owned, orphans, .. } = shares;
     let finish = |builders: Vec<NumbersBuilder>| builders.into_iter().map(NumbersBuilder::finish).collect();
     Ok(Registered {
         points,
-        table,
+        pieces: all,
         owned: finish(owned),
         not_owned: finish(not_owned),
         orphans: orphans.finish(),
@@ -361,34 +409,29 @@ fn check_names(all: &Pieces) -> Result<(), String> {
     Ok(())
 }
 
-/// The points in file order, and the directory over them.
-fn tabulate(all: &Pieces, points: u64, ranks: usize) -> (PointTable, (DirectoryShape, Vec<Block>)) {
-    let mut table = PointTable::default();
-    let mut blocks = DirectoryShape::builder(points, ranks);
+/// The directory over the points.
+fn direct(all: &Pieces, ranks: usize) -> (DirectoryShape, Vec<Block>) {
+    let mut blocks = DirectoryShape::builder(all.points, ranks);
+    let mut position = 0;
     for claim in all.claims() {
         let Claim::First(merged) = claim else { continue };
         blocks.push(merged.stretch);
-        for k in 0..merged.stretch.length {
-            let one = merged.skip(k).expect("within the stretch");
-            let point = all.pieces[one.source].point(one.ordinal);
-            if let Some(name) = &point.name {
-                blocks.name(table.ids.len() as u64, name);
+        if let Source::List(_, names) = &all.pieces[merged.source].source {
+            let end = merged.ordinal + usize::try_from(merged.stretch.length).unwrap_or(usize::MAX);
+            for (ordinal, name) in names.range(merged.ordinal..end) {
+                blocks.name(position + (ordinal - merged.ordinal) as u64, name);
             }
-            table.ids.push(point.id);
-            table.x.push(point.x);
-            table.y.push(point.y);
-            table.z.push(point.z);
-            table.names.push(point.label());
         }
+        position += merged.stretch.length;
     }
-    (table, blocks.finish())
+    blocks.finish()
 }
 
-/// The set as the container creates it.
-pub(crate) fn set_spec(set: &ProbeSet, table: PointTable, chunk_steps: u64) -> SetSpec {
+/// The set as the container creates it, without its points.
+pub(crate) fn set_spec(set: &ProbeSet, chunk_steps: u64) -> SetSpec {
     SetSpec {
         name: set.name.clone(),
-        points: table,
+        points: PointTable::default(),
         variables: set.variables.iter().map(|variable| variable.spec.clone()).collect(),
         cadence_steps: set.cadence_steps,
         chunk_steps,
@@ -412,6 +455,17 @@ mod tests {
         expected_pieces(&points.into()).unwrap()
     }
 
+    /// Id, coordinates and name of every point.
+    fn table(registered: &Registered) -> Vec<(i64, [f64; 3], String)> {
+        let mut rows = Vec::new();
+        registered.pieces.visit(&mut |row| {
+            rows.push((row.id, row.at, row.label().into_owned()));
+            ControlFlow::Continue(())
+        });
+        assert_eq!(rows.len() as u64, registered.points);
+        rows
+    }
+
     fn listed(numbers: &[Numbers]) -> Vec<Vec<u64>> {
         numbers.iter().map(|list| list.iter().collect()).collect()
     }
@@ -421,8 +475,8 @@ mod tests {
         let set = ProbeSet::new("s");
         let one = settle(&set, vec![pieces([9, 3, 5, 1].map(point))]).unwrap();
         let two = settle(&set, vec![pieces([point(5)]), vec![], pieces([1, 9, 3].map(point))]).unwrap();
-        assert_eq!(one.table, two.table);
-        assert_eq!(one.table.ids, [1, 3, 5, 9]);
+        assert_eq!(table(&one), table(&two));
+        assert!(table(&one).iter().map(|row| row.0).eq([1, 3, 5, 9]));
         assert_eq!(listed(&one.owned), [vec![0, 1, 2, 3]]);
         assert_eq!(listed(&two.owned), [vec![2], vec![], vec![0, 1, 3]]);
     }
@@ -445,7 +499,7 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("far"));
         let kept = settle(&ProbeSet::new("s").expected(expected, Orphans::Fill), vec![pieces([point(1)])]).unwrap();
         assert_eq!(kept.orphans.iter().collect::<Vec<_>>(), [1]);
-        assert_eq!(kept.table.names, ["1", "far"]);
+        assert!(table(&kept).iter().map(|row| &row.2).eq(["1", "far"]));
     }
 
     #[test]
@@ -465,7 +519,7 @@ mod tests {
         let blocks = [[0..2, 0..4, 0..3], [2..3, 0..4, 0..3], [0..3, 0..4, 3..5]].map(|ranges| grid.block(ranges));
         let split =
             settle(&ProbeSet::new("s"), blocks.map(|block| pieces(LocalPoints::new().grid(block))).into()).unwrap();
-        assert_eq!(whole.table, split.table);
+        assert_eq!(table(&whole), table(&split));
         assert_eq!(split.owned.iter().map(Numbers::len).collect::<Vec<_>>(), [24, 12, 24]);
     }
 
@@ -473,6 +527,10 @@ mod tests {
     fn patches_travel_whole() {
         let points = [point(-4).named("é"), point(2), point(-9)];
         let [piece] = pieces(points).try_into().unwrap();
-        assert_eq!([0, 1, 2].map(|ordinal| piece.point(ordinal)), [point(-9), point(-4).named("é"), point(2)]);
+        let came = [0, 1, 2].map(|ordinal| piece.row(ordinal));
+        assert_eq!(
+            came.map(|row| (row.id, row.at[0], row.name)),
+            [(-9, -9.0, None), (-4, -4.0, Some("é")), (2, 2.0, None)]
+        );
     }
 }

@@ -64,15 +64,15 @@ pub(crate) struct SharedState(Arc<Mutex<DriverState>>);
 impl SharedState {
     /// A file that is about to be built.
     pub(crate) fn building() -> Self {
-        Self::with_image(Vec::new())
+        Self::with_image(Vec::new(), 0)
     }
 
-    /// A file that is built already and waits to be opened.
-    pub(crate) fn with_image(image: Vec<u8>) -> Self {
+    /// A file of `length` bytes that is laid out already and waits to be opened; `image` is as much of it as HDF5 needs to see.
+    pub(crate) fn with_image(image: Vec<u8>, length: u64) -> Self {
         Self(Arc::new(Mutex::new(DriverState {
             mode: Mode::Building,
-            end_of_allocation: image.len() as u64,
-            opened_end: 0,
+            end_of_allocation: length,
+            opened_end: length,
             image,
             held: HeldBlocks::default(),
             file: None,
@@ -85,7 +85,7 @@ impl SharedState {
 
     /// A file that exists and ends at `end` for HDF5, whose writes are held over it.
     pub(crate) fn over(file: Arc<dyn StorageFile>, end: u64) -> Self {
-        let state = Self::with_image(Vec::new());
+        let state = Self::building();
         {
             let mut inner = state.lock();
             inner.mode = Mode::Held;
@@ -132,6 +132,11 @@ impl SharedState {
         let mut image = std::mem::take(&mut state.image);
         image.resize(usize::try_from(state.end_of_allocation).unwrap_or(image.len()), 0);
         image
+    }
+
+    /// The image as it is.
+    pub(crate) fn take_head(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().image)
     }
 
     /// Ends the building: `file` holds the image, and later writes are held over it.

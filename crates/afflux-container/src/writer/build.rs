@@ -1,11 +1,14 @@
-//! Creation: the file is laid out in memory and opened by HDF5, then it is written in one piece and renamed.
+//! Creation: the file is laid out in memory and opened by HDF5, then it is written (in one piece, or point by point where there are many)
+//! and renamed.
 
 use super::column_table::{ColumnTable, chunk_shape};
 use super::counters::put;
 use super::left_over::LeftOver;
 use super::seal::SealSlot;
 use super::space::Space;
-use super::{ContainerCounters, ContainerWriter, CreateError, Durability, Existing, Growing, Hdf, SetState};
+use super::{
+    ContainerCounters, ContainerWriter, CreateError, Durability, Existing, Growing, Hdf, SetState, WriteCount,
+};
 use crate::blueprint::{
     BOOKKEEPING, COLUMN_CHECKSUM, Group, SEAL, Value, bookkeeping_group, global_attributes, set_group,
 };
@@ -16,7 +19,7 @@ use crate::hdf::{HdfError, Hid, check, owned};
 use crate::image::Image;
 use crate::names::check_spec;
 use crate::reader::SEAL_WORDS;
-use crate::{DatasetIndex, FileSpec, SetGeometry};
+use crate::{DatasetIndex, FileSpec, PointSource, SetGeometry};
 use afflux_storage::{OpenMode, Storage, StorageFile};
 use hdf5_metno::sync::sync;
 use hdf5_metno_sys::{h5d, h5f, h5p};
@@ -26,21 +29,29 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The new file, before it is anywhere but in memory.
-struct Built {
+struct Built<'a> {
     hdf: Hdf,
     driver: SharedState,
     seal_offset: u64,
-    image: Vec<u8>,
+    /// Its first bytes: all of them where HDF5 has built it.
+    head: Vec<u8>,
+    /// What follows.
+    image: Option<Image<'a>>,
 }
+
+/// A new file of at most this length is put together in memory and written in one piece; a longer one in pieces.
+const WHOLE_BYTES_MAX: u64 = 4 << 20;
 
 /// See [`ContainerWriter::create`].
 pub(super) fn create(
     storage: &dyn Storage,
     path: &Path,
     spec: &FileSpec,
+    points: &[&dyn PointSource],
     existing: Existing,
 ) -> Result<ContainerWriter, CreateError> {
-    check_spec(spec)?;
+    assert_eq!(points.len(), spec.sets.len(), "points come set by set");
+    check_spec(spec, points)?;
     let exists =
         storage.exists(path).map_err(|source| CreateError::Io { doing: "look for", path: path.into(), source })?;
     if exists && existing == Existing::Refuse {
@@ -53,11 +64,16 @@ pub(super) fn create(
         }
         refuse_if_written(storage, path)?;
     }
-    let geometries: Vec<SetGeometry> = spec.sets.iter().map(|set| SetGeometry::new(set, spec.chunk_bytes)).collect();
-    let built = sync(|| build(spec, &geometries))?;
+    let sets = spec.sets.iter().zip(points);
+    let geometries: Vec<SetGeometry> = sets
+        .map(|(set, points)| SetGeometry::of(points.count(), &set.variables, set.chunk_steps, spec.chunk_bytes))
+        .collect();
+    let empty_slots = [0_u64; 2 * SEAL_WORDS];
+    let groups = groups(spec, points, &geometries, &empty_slots);
+    let built = sync(|| build(spec, &groups))?;
     let temporary = temporary_path(path);
     let file = open_temporary(storage, &temporary)?;
-    let finished = publish(file, built, spec, geometries, path).and_then(|writer| {
+    let finished = publish(file, built, spec, geometries.clone(), path).and_then(|writer| {
         let renamed = match existing {
             Existing::Refuse => storage.rename_no_clobber(&temporary, path),
             Existing::Replace => storage.rename_replace(&temporary, path),
@@ -126,32 +142,32 @@ fn open_temporary(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn StorageF
     }
 }
 
-/// Writes the image and makes the writer.
+/// Writes the new file and makes the writer.
 fn publish(
     file: Arc<dyn StorageFile>,
-    built: Built,
+    built: Built<'_>,
     spec: &FileSpec,
     geometries: Vec<SetGeometry>,
     path: &Path,
 ) -> Result<ContainerWriter, CreateError> {
-    let Built { hdf, driver, seal_offset, mut image } = built;
-    let end = image.len() as u64;
+    let Built { hdf, driver, seal_offset, mut head, image } = built;
+    let end = image.as_ref().map_or(head.len() as u64, |image| image.length);
     let mut superblock = [0; SUPERBLOCK_BYTES];
-    superblock.copy_from_slice(&image[..SUPERBLOCK_BYTES]);
+    superblock.copy_from_slice(&head[..SUPERBLOCK_BYTES]);
     if !is_expected(&superblock) {
         return Err(CreateError::Unexpected("its superblock is not of version 3"));
     }
     let space = Space::new(superblock, end);
-    image[..SUPERBLOCK_BYTES].copy_from_slice(space.superblock());
+    head[..SUPERBLOCK_BYTES].copy_from_slice(space.superblock());
     let seal = SealSlot { sequence: 1, step_end: 0, epoch: 1, end_of_allocation: end, closed: false, rewrite_end: 0 };
-    let slot_at = usize::try_from(seal_offset + seal.offset()).unwrap_or(usize::MAX);
+    let slot_at = seal_offset + seal.offset();
     let slot = seal.encode();
-    let Some(target) = image.get_mut(slot_at..slot_at.saturating_add(slot.len())) else {
+    if slot_at.checked_add(slot.len() as u64).is_none_or(|slot_end| slot_end > end) {
         return Err(CreateError::Unexpected("its seal is outside the file"));
-    };
-    target.copy_from_slice(&slot);
+    }
     let mut counters = ContainerCounters::default();
-    let written = put(file.as_ref(), &mut counters.create, &image, 0).and_then(|()| file.set_len(space.length()));
+    let written = write_new(file.as_ref(), &mut counters.create, head, image.as_ref(), (&slot, slot_at))
+        .and_then(|()| file.set_len(space.length()));
     written.map_err(|source| CreateError::Io { doing: "write the new file", path: path.into(), source })?;
     counters.length_changes += 1;
     driver.hold_over(Arc::clone(&file));
@@ -180,27 +196,65 @@ fn publish(
     })
 }
 
-/// Builds the file in memory, under HDF5's lock: by our own hand where it can be done, else by HDF5's.
-fn build(spec: &FileSpec, geometries: &[SetGeometry]) -> Result<Built, CreateError> {
-    let empty_slots = [0_u64; 2 * SEAL_WORDS];
+/// Writes a new file: its head, what follows it, and over that the first seal slot with its place.
+fn write_new(
+    file: &dyn StorageFile,
+    count: &mut WriteCount,
+    mut head: Vec<u8>,
+    image: Option<&Image<'_>>,
+    (slot, slot_at): (&[u8], u64),
+) -> io::Result<()> {
+    let length = image.map_or(head.len() as u64, |image| image.length);
+    if let Some(image) = image.filter(|image| image.length > WHOLE_BYTES_MAX) {
+        put(file, count, &head, 0)?;
+        image.write_contents(&mut |bytes, offset| put(file, count, bytes, offset))?;
+        return put(file, count, slot, slot_at);
+    }
+    let within = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+    head.resize(within(length)?, 0);
+    let mut place = |bytes: &[u8], offset: u64| {
+        let at = within(offset)?;
+        head[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    };
+    if let Some(image) = image {
+        image.write_contents(&mut place)?;
+    }
+    place(slot, slot_at)?;
+    put(file, count, &head, 0)
+}
+
+/// What the file consists of.
+fn groups<'a>(
+    spec: &'a FileSpec,
+    points: &[&'a dyn PointSource],
+    geometries: &[SetGeometry],
+    empty_slots: &'a [u64],
+) -> Vec<Group<'a>> {
+    let sets = geometries.iter().zip(points).enumerate();
     let mut groups: Vec<Group<'_>> =
-        geometries.iter().enumerate().map(|(index, geometry)| set_group(spec, index, geometry)).collect();
-    groups.push(bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), &empty_slots));
+        sets.map(|(index, (geometry, points))| set_group(spec, index, *points, geometry)).collect();
+    groups.push(bookkeeping_group(spec, chunk_shape(spec.sets.len() as u64), empty_slots));
+    groups
+}
+
+/// Lays the file out, under HDF5's lock: by our own hand where it can be done, else by HDF5's.
+fn build<'a>(spec: &FileSpec, groups: &'a [Group<'a>]) -> Result<Built<'a>, CreateError> {
     let has_root_set = spec.sets.iter().any(|set| set.name.is_empty());
     let root_attributes = if has_root_set { Vec::new() } else { global_attributes(spec) };
-    match Image::new(&root_attributes, &groups) {
-        Some(image) => open_image(image, &groups),
-        None => build_with_hdf5(&root_attributes, &groups),
+    match Image::new(&root_attributes, groups) {
+        Some(image) => open_image(image, groups),
+        None => build_with_hdf5(&root_attributes, groups),
     }
 }
 
 /// Has HDF5 open a file that we have laid out.
-fn open_image(image: Image, groups: &[Group<'_>]) -> Result<Built, CreateError> {
+fn open_image<'a>(mut image: Image<'a>, groups: &[Group<'_>]) -> Result<Built<'a>, CreateError> {
     let seal_offset = image.content_offset(SEAL).ok_or(CreateError::Unexpected("its bookkeeping is missing"))?;
-    let driver = SharedState::with_image(image.bytes);
+    let driver = SharedState::with_image(std::mem::take(&mut image.head), image.length);
     let hdf = open_hdf(&driver, groups)?;
-    let image = driver.take_image();
-    Ok(Built { hdf, driver, seal_offset, image })
+    let head = driver.take_head();
+    Ok(Built { hdf, driver, seal_offset, head, image: Some(image) })
 }
 
 /// Has HDF5 open a file for writing, and the datasets in it that grow. Call within `sync`.
@@ -227,7 +281,7 @@ pub(super) fn open_hdf(driver: &SharedState, groups: &[Group<'_>]) -> Result<Hdf
 }
 
 /// Has HDF5 build the file.
-fn build_with_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Result<Built, CreateError> {
+fn build_with_hdf5<'a>(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Result<Built<'a>, CreateError> {
     let driver = SharedState::building();
     let name = DriverName::new(&driver);
     let access = access_list()?;
@@ -257,17 +311,17 @@ fn build_with_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) ->
     drop(seal);
     let file = builder.finish();
     flush_all(&file)?;
-    let image = driver.take_image();
-    if image.len() < SUPERBLOCK_BYTES {
+    let head = driver.take_image();
+    if head.len() < SUPERBLOCK_BYTES {
         return Err(CreateError::Unexpected("it has no superblock"));
     }
-    Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, image })
+    Ok(Built { hdf: Hdf { sets, table, changed: false, file }, driver, seal_offset, head, image: None })
 }
 
 /// The file as HDF5 builds it, to compare with.
 #[cfg(test)]
 pub(crate) fn image_by_hdf5(root_attributes: &[(String, Value)], groups: &[Group<'_>]) -> Vec<u8> {
-    build_with_hdf5(root_attributes, groups).map(|built| built.image).expect("HDF5 builds it")
+    build_with_hdf5(root_attributes, groups).map(|built| built.head).expect("HDF5 builds it")
 }
 
 /// Raw data never passes through HDF5 after creation; a cache of it could only go stale.

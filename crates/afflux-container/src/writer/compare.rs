@@ -4,6 +4,7 @@
 //! the rows of a column. What only describes (global attributes, `long_name`) stays as the file has it, and so does how many
 //! points a chunk holds, whatever `chunk_bytes` would make of it today.
 
+use crate::point_source::{PointRow, PointSource, try_visit, visit_all};
 use crate::reader::{ReadError, SetInfo};
 use crate::{FileSpec, PointTable, SeriesFile, SetSpec, VariableSpec};
 use std::fmt::{Debug, Display};
@@ -12,7 +13,12 @@ use std::fmt::{Debug, Display};
 const DIFFERENCES_MAX: usize = 12;
 
 /// All differences; empty if the run may go on with the file.
-pub(super) fn differences(spec: &FileSpec, file: &SeriesFile) -> Result<Vec<String>, ReadError> {
+/// `points` are those of the run's sets.
+pub(super) fn differences(
+    spec: &FileSpec,
+    points: &[&dyn PointSource],
+    file: &SeriesFile,
+) -> Result<Vec<String>, ReadError> {
     let mut found = Differences::default();
     let names = |names: Vec<&String>| names.into_iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let in_file = names(file.sets().iter().map(|set| &set.name).collect());
@@ -25,7 +31,7 @@ pub(super) fn differences(spec: &FileSpec, file: &SeriesFile) -> Result<Vec<Stri
         found.of_set(set, info);
         found.texts(&format!("{}: units of time", title(&set.name)), &info.time_units, &spec.time_units);
         found.texts(&format!("{}: units of length", title(&set.name)), &info.length_units, &spec.length_units);
-        found.of_points(&set.name, &set.points, file.points(index)?);
+        found.of_points(&set.name, points[index], file.points(index)?);
     }
     let count = found.0.len();
     if count > DIFFERENCES_MAX {
@@ -89,36 +95,64 @@ impl Differences {
     }
 
     /// The first point that differs says enough.
-    fn of_points(&mut self, set: &str, in_run: &PointTable, in_file: &PointTable) {
+    fn of_points(&mut self, set: &str, in_run: &dyn PointSource, in_file: &PointTable) {
         let title = title(set);
-        if in_file.len() != in_run.len() {
-            let only = |left: &PointTable, right: &PointTable| {
-                let missing = left.ids.iter().position(|id| right.ids.binary_search(id).is_err());
-                missing.map(|position| format!("{} ({})", left.ids[position], left.names[position]))
-            };
-            let mut text = format!("{title}: {} points in the file, {} in the run", in_file.len(), in_run.len());
-            if let Some(point) = only(in_file, in_run) {
+        if in_file.len() as u64 != in_run.count() {
+            let mut text = format!("{title}: {} points in the file, {} in the run", in_file.len(), in_run.count());
+            let (only_in_file, only_in_run) = first_alone(in_file, in_run);
+            if let Some(point) = only_in_file {
                 text.push_str(&format!("; point {point} is only in the file"));
             }
-            if let Some(point) = only(in_run, in_file) {
+            if let Some(point) = only_in_run {
                 text.push_str(&format!("; point {point} is only in the run"));
             }
             self.add(text);
             return;
         }
-        let differs = |position: &usize| {
-            let of = |points: &PointTable| {
-                let at = [points.x[*position], points.y[*position], points.z[*position]];
-                (points.ids[*position], points.names[*position].clone(), at)
-            };
-            of(in_file) != of(in_run)
-        };
-        if let Some(position) = (0..in_file.len()).find(differs) {
-            let of = |points: &PointTable| {
-                let (x, y, z) = (points.x[position], points.y[position], points.z[position]);
-                format!("{} named {:?} at ({x}, {y}, {z})", points.ids[position], points.names[position])
-            };
-            self.add(format!("{title}: point {} in the file, {} in the run", of(in_file), of(in_run)));
+        let mut position = 0;
+        let equal = try_visit(in_run, |in_run| {
+            let in_file = row(in_file, position);
+            position += 1;
+            if (in_file.id, in_file.at) == (in_run.id, in_run.at) && in_file.name == Some(&*in_run.label()) {
+                return Ok(());
+            }
+            Err(format!("{title}: point {} in the file, {} in the run", described(&in_file), described(&in_run)))
+        });
+        if let Err(difference) = equal {
+            self.add(difference);
         }
     }
+}
+
+/// The point at a position of the file.
+fn row(table: &PointTable, position: usize) -> PointRow<'_> {
+    let at = [table.x[position], table.y[position], table.z[position]];
+    PointRow { id: table.ids[position], at, name: Some(&table.names[position]) }
+}
+
+fn described(point: &PointRow<'_>) -> String {
+    let [x, y, z] = point.at;
+    format!("{} named {:?} at ({x}, {y}, {z})", point.id, point.label())
+}
+
+/// The first point that only the file has, and the first that only the run has, as `id (name)`. Both ascend by id.
+fn first_alone(in_file: &PointTable, in_run: &dyn PointSource) -> (Option<String>, Option<String>) {
+    let shown = |point: &PointRow<'_>| format!("{} ({})", point.id, point.label());
+    let (mut only_in_file, mut only_in_run) = (None, None);
+    let mut next = 0;
+    visit_all(in_run, |point| {
+        while next < in_file.len() && in_file.ids[next] < point.id {
+            only_in_file.get_or_insert_with(|| shown(&row(in_file, next)));
+            next += 1;
+        }
+        if in_file.ids.get(next) == Some(&point.id) {
+            next += 1;
+        } else {
+            only_in_run.get_or_insert_with(|| shown(&point));
+        }
+    });
+    if next < in_file.len() {
+        only_in_file.get_or_insert_with(|| shown(&row(in_file, next)));
+    }
+    (only_in_file, only_in_run)
 }

@@ -35,7 +35,7 @@ use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected
 use crate::format::{ChunkIndex, FormatError, ObjectHeader, UNDEFINED};
 use crate::names::check_spec;
 use crate::reader::{Anatomy, ReadError, SealState, TableAnatomy};
-use crate::{FileSpec, SeriesFile, SetGeometry};
+use crate::{FileSpec, PointSource, SeriesFile, SetGeometry};
 use afflux_storage::{OpenMode, Storage, StorageFile, StorageFileExt};
 use hdf5_metno::sync::sync;
 use std::io;
@@ -108,12 +108,20 @@ struct Structures {
 struct Place<'a> {
     path: &'a Path,
     file: Arc<dyn StorageFile>,
+    /// The points of the run's sets.
+    points: &'a [&'a dyn PointSource],
 }
 
 /// See [`ContainerWriter::resume`].
-pub(super) fn resume(storage: &dyn Storage, path: &Path, spec: &FileSpec) -> Result<Resumed, ResumeError> {
-    check_spec(spec)?;
-    let place = Place { path, file: open_locked(storage, path)? };
+pub(super) fn resume(
+    storage: &dyn Storage,
+    path: &Path,
+    spec: &FileSpec,
+    points: &[&dyn PointSource],
+) -> Result<Resumed, ResumeError> {
+    assert_eq!(points.len(), spec.sets.len(), "points come set by set");
+    check_spec(spec, points)?;
+    let place = Place { path, file: open_locked(storage, path)?, points };
     let found = place.look(spec)?;
     let structures = place.structures(&found)?;
     let SealState { watermark, closed, rewriting_from, .. } = found.state;
@@ -170,7 +178,7 @@ impl Place<'_> {
     fn look(&self, spec: &FileSpec) -> Result<Found, ResumeError> {
         let failed = |error| self.read_error(error);
         let file = SeriesFile::over(Arc::clone(&self.file), self.path).map_err(failed)?;
-        let differences = differences(spec, &file).map_err(failed)?;
+        let differences = differences(spec, self.points, &file).map_err(failed)?;
         if !differences.is_empty() {
             return Err(ResumeError::Different { path: self.path.into(), differences });
         }
@@ -179,9 +187,10 @@ impl Place<'_> {
             return Err(self.damaged("its seal was never written"));
         }
         let sets = (0..file.sets().len()).map(|set| self.sealed_of(&file, set)).collect::<Result<_, _>>()?;
-        let geometries = file.sets().iter().zip(&spec.sets).map(|(info, set)| SetGeometry {
+        let described = file.sets().iter().zip(&spec.sets).zip(self.points);
+        let geometries = described.map(|((info, set), points)| SetGeometry {
             points_per_chunk: info.variables.iter().map(|variable| variable.points_per_chunk).collect(),
-            ..SetGeometry::new(set, spec.chunk_bytes)
+            ..SetGeometry::of(points.count(), &set.variables, set.chunk_steps, spec.chunk_bytes)
         });
         Ok(Found { state, geometries: geometries.collect(), sets, anatomy: file.anatomy().map_err(failed)? })
     }
@@ -315,8 +324,11 @@ impl Place<'_> {
         mut superblock: Superblock,
         end: u64,
     ) -> Result<(SharedState, Hdf), ResumeError> {
-        let groups: Vec<Group<'_>> =
-            geometries.iter().enumerate().map(|(index, geometry)| set_group(spec, index, geometry)).collect();
+        let groups: Vec<Group<'_>> = geometries
+            .iter()
+            .enumerate()
+            .map(|(index, geometry)| set_group(spec, index, self.points[index], geometry))
+            .collect();
         amend(&mut superblock, end);
         let driver = SharedState::resumed(Arc::clone(&self.file), &superblock, end);
         let opened = sync(|| open_hdf(&driver, &groups));

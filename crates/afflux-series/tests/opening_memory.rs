@@ -1,0 +1,139 @@
+//! Opening a file of millions of points takes memory for windows, not for a table of points: counted by the allocator, over all ranks.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use afflux_collective::Path as WritePath;
+use afflux_comm::{Communicator, threads};
+use afflux_container::SeriesFile;
+use afflux_series::{MemoryBound, PointGrid, ProbeSet, SeriesWriter, SetId, Variable};
+
+/// Counts the bytes in use and the most that ever were.
+struct Counting;
+
+static IN_USE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+fn grown(bytes: usize) {
+    let now = IN_USE_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK_BYTES.fetch_max(now, Ordering::Relaxed);
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches only two atomic numbers.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // Old and new may both be there for a moment.
+        grown(new_size);
+        IN_USE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One test at a time: the counts are of the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What opening took on all ranks together, and what was stated of each.
+struct Opened {
+    peak_bytes: u64,
+    bounds: Vec<MemoryBound>,
+}
+
+/// Opens (and closes, with one row) a file of `grid` on `ranks` ranks, which have slabs of it along z or lists of the same points.
+fn open(path: &Path, grid: PointGrid, ranks: usize, listed: bool) -> Opened {
+    let before = IN_USE_BYTES.load(Ordering::Relaxed);
+    PEAK_BYTES.store(before, Ordering::Relaxed);
+    let results = threads::run(ranks, |comm| {
+        let cut = |rank: usize| grid.counts[2] * rank as u64 / ranks as u64;
+        let [x, y, _] = grid.counts;
+        let block = grid.block([0..x, 0..y, cut(comm.rank())..cut(comm.rank() + 1)]);
+        let own = usize::try_from(block.len()).unwrap();
+        let set = ProbeSet::new("").variable(Variable::f32("u"));
+        let set = if listed { set.points((0..block.len()).map(|k| block.point(k))) } else { set.grid(block) };
+        let builder = SeriesWriter::at(path).set(set).window_steps(1).chunk_steps(1).background(false);
+        let mut run = builder.write_path(WritePath::Independent).open(&comm).unwrap();
+        comm.barrier().unwrap();
+        let peak = PEAK_BYTES.load(Ordering::Relaxed);
+        run.append(SetId(0), 0, 0.0, &[(&vec![1.5_f32; own]).into()]).unwrap();
+        let bound = run.memory_bound();
+        run.close().unwrap();
+        (peak, bound)
+    });
+    let peak = results.iter().map(|(peak, _)| *peak).max().unwrap() - before;
+    Opened { peak_bytes: peak as u64, bounds: results.into_iter().map(|(_, bound)| bound).collect() }
+}
+
+/// Opens a grid and checks what it took and what is in the file.
+fn opens_within_bounds(counts: [u64; 3], ranks: usize) {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let grid = PointGrid { first_id: -7, ..PointGrid::spread([0.0; 3], [1451.0, 929.0, 30.0], counts) };
+    let Opened { peak_bytes, bounds } = open(&path, grid, ranks, false);
+    let windows_bytes: u64 = bounds.iter().map(|bound| bound.windows_bytes).sum();
+    let stated_bytes: u64 = bounds.iter().map(MemoryBound::total_bytes).sum();
+    println!("{} points: {peak_bytes} bytes at most, {windows_bytes} of windows, {stated_bytes} stated", grid.len());
+    assert!(peak_bytes <= stated_bytes, "{peak_bytes} of {stated_bytes}");
+    // A table of ids and coordinates alone is 32 bytes a point.
+    assert!(peak_bytes < windows_bytes + (24 << 20), "{peak_bytes} with {windows_bytes} of windows");
+    for bound in &bounds {
+        let besides = bound.total_bytes() - bound.windows_bytes;
+        assert!(besides < 64 << 20, "a bound must not grow with the grid: {bound}");
+    }
+
+    let file = SeriesFile::open(&path).unwrap();
+    let points = file.points(0).unwrap();
+    assert_eq!(points.len() as u64, grid.len());
+    for (index, point) in grid.points().enumerate() {
+        let found = (points.ids[index], points.x[index], points.y[index], points.z[index]);
+        assert_eq!(found, (point.id, point.x, point.y, point.z), "at {index}");
+        if index % 997 == 0 {
+            assert_eq!(points.names[index], point.label());
+        }
+    }
+}
+
+/// M6: "peak within the stated bound", the opening of the file included.
+#[test]
+fn m6_opening_a_grid_takes_no_table_of_points() {
+    opens_within_bounds([300, 250, 30], 3);
+}
+
+#[test]
+#[ignore = "a minute and 6 GB of disk: for ./dev test --full"]
+fn long_m6_opening_the_whole_grid() {
+    opens_within_bounds([1451, 929, 30], 8);
+}
+
+/// However the points are given, and whether the file is written in one piece or in many.
+#[test]
+fn a_grid_makes_the_same_bytes_as_a_list() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    for counts in [[3, 2, 4], [90, 40, 30]] {
+        let grid = PointGrid { first_id: -50, ..PointGrid::spread([0.0; 3], [1.0; 3], counts) };
+        let bytes = [(1, true), (1, false), (3, false), (3, true)].map(|(ranks, listed)| {
+            let path = directory.path().join(format!("{ranks}-{listed}-{}.nc", counts[0]));
+            let opened = open(&path, grid, ranks, listed);
+            let stated: u64 = opened.bounds.iter().map(MemoryBound::total_bytes).sum();
+            assert!(opened.peak_bytes <= stated, "{} of {stated}", opened.peak_bytes);
+            std::fs::read(path).unwrap()
+        });
+        assert!(bytes.iter().all(|other| *other == bytes[0]), "{counts:?}");
+    }
+}
