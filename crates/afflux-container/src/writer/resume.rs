@@ -46,8 +46,8 @@ use std::time::{Duration, Instant};
 
 /// From the length to the superblock. HDF5 asks for the length, then reads the superblock, and refuses a file ("truncated file") whose stored end
 /// is beyond that length: so a reader that found the length of the closed file must have read the superblock before it changes. It
-/// has nothing to do in between, but may lose its processor: with 5 ms, 2 of 26,858 opens failed on a machine with
-/// ten runnable threads on two cores, where closed files were resumed several times a second.
+/// has nothing to do in between, but may lose its processor: with 5 ms that failed now and then on a busy machine (docs/RELIABILITY.md
+/// has the figures).
 const LENGTH_LEADS: Duration = Duration::from_millis(50);
 /// From the superblock to the first seal: readers open a file and look at its datasets in that time.
 const SUPERBLOCK_LEADS: Duration = Duration::from_millis(100);
@@ -275,7 +275,7 @@ impl Place<'_> {
             counters.length_changes += 1;
         }
         let mut visible_after = None;
-        if let Some((bytes, offset)) = space.superblock_due(end) {
+        if let Some((bytes, offset)) = space.superblock_due_to_resume(end) {
             // After a power failure too, the length must not be behind.
             self.file.sync_data().map_err(|error| self.io("make durable the length of", error))?;
             std::thread::sleep(LENGTH_LEADS);

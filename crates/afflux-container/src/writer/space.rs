@@ -98,6 +98,19 @@ impl Space {
         Some((self.superblock, 0))
     }
 
+    /// As [`Self::superblock_due`], for a file that a new writer goes on with: no further than is needed. A reader may hold a length that the
+    /// writer before has given the file, which is as far ahead of what that one had, and finds the superblock of this one.
+    pub(super) fn superblock_due_to_resume(&mut self, end: u64) -> Option<(Superblock, u64)> {
+        self.note_growth(end);
+        let target = self.length.min(end + 2 * self.lead);
+        if self.stored_end >= end + self.lead || target <= self.stored_end {
+            return None;
+        }
+        self.stored_end = target;
+        amend(&mut self.superblock, target);
+        Some((self.superblock, 0))
+    }
+
     /// The superblock of the closed file.
     pub(super) fn final_superblock(&mut self, end: u64) -> (Superblock, u64) {
         self.stored_end = end;
@@ -108,5 +121,26 @@ impl Space {
     fn note_growth(&mut self, end: u64) {
         let growth = end.saturating_sub(self.sealed_end);
         self.lead = self.lead.max(LEAD_GROWTHS * growth).max(end / LEAD_FRACTION);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::superblock::SUPERBLOCK_BYTES;
+
+    #[test]
+    fn a_length_from_the_life_before_covers_the_superblock_of_a_resumed_file() {
+        let (end_before, end) = (800_000, 830_000);
+        let mut before = Space::resumed([0; SUPERBLOCK_BYTES], end_before, end_before);
+        let length_before = before.length_due_for_growth(end_before).expect("a closed file is too short");
+        // It is closed at `end`, and resumed.
+        let mut space = Space::resumed([0; SUPERBLOCK_BYTES], end, end);
+        let length = space.length_due_for_growth(end).expect("a closed file is too short");
+        space.lengthened(length);
+        let (superblock, _) = space.superblock_due_to_resume(end).expect("its stored end is too low");
+        assert!(stored_end(&superblock) >= end + LEAD_BYTES_MIN && stored_end(&superblock) <= length_before);
+        assert!(length > length_before);
+        assert_eq!(space.superblock_due_to_resume(end), None);
     }
 }
