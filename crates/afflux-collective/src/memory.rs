@@ -99,6 +99,13 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Pieces that hold the bytes `range` of the payload.
+    pub(crate) fn piece_count(&self, range: ByteRange) -> u64 {
+        let mut count = 0;
+        self.stretches(range, |stretch| count += stretch.count as u64);
+        count
+    }
+
     /// The bytes `range` of the payload, in order, as slices; none empty.
     pub(crate) fn parts(&self, range: ByteRange) -> Vec<&'a [u8]> {
         let mut parts = Vec::new();
@@ -145,6 +152,13 @@ impl<'a, 'b> Target<'a, 'b> {
             }),
             Self::Layout(base, index) => index.runs_of(range, |run| take(Stretch::of(run, &mut base[range_of(run)]))),
         }
+    }
+
+    /// Pieces that hold the bytes `range` of the payload.
+    pub(crate) fn piece_count(&mut self, range: ByteRange) -> u64 {
+        let mut count = 0;
+        self.stretches(range, |stretch| count += stretch.count as u64);
+        count
     }
 }
 

@@ -14,6 +14,14 @@ use crate::memory::{Source, Target, in_memory};
 /// Slices gathered into one call: Linux takes no more.
 const SLICES_PER_CALL_MAX: usize = 1024;
 
+/// Memory in pieces of up to this mean length is gathered in a stage before it is written: an entry of a vectored call costs about as
+/// much as copying these bytes.
+const STAGED_WRITE_PIECE_BYTES_MAX: u64 = 512;
+/// The same for reads, where every piece would be a call of its own.
+const STAGED_READ_PIECE_BYTES_MAX: u64 = 8 << 10;
+/// The stage stays in a core's cache, and is long enough that calls do not count.
+const STAGE_BYTES: u64 = 128 << 10;
+
 /// Nanoseconds since `since`.
 pub(crate) fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -102,6 +110,62 @@ pub(crate) fn read(
     Ok(())
 }
 
+/// Whether one piece of the file is moved through a stage: where its memory is in pieces that are short in the mean.
+fn is_staged(payload: ByteRange, piece_bytes_max: u64, piece_count: impl FnOnce() -> u64) -> bool {
+    // The count of a single short piece of the file is not worth asking for.
+    payload.bytes() > piece_bytes_max && payload.bytes() / piece_count().max(1) <= piece_bytes_max
+}
+
+/// A payload cut into parts that fit the stage.
+fn staged_parts(payload: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let step = usize::try_from(STAGE_BYTES).unwrap_or(usize::MAX);
+    (payload.start..payload.end)
+        .step_by(step)
+        .map(move |start| ByteRange::new(start, payload.end.min(start + STAGE_BYTES)))
+}
+
+/// Writes one piece of the file from the bytes `payload` of the source, by way of `stage`.
+fn write_staged(
+    file: &dyn StorageFile,
+    offset: u64,
+    payload: ByteRange,
+    source: &Source<'_>,
+    stage: &mut Vec<u8>,
+    work: &mut Work,
+) -> Result<(), LocalFailure> {
+    for part in staged_parts(payload) {
+        stage.clear();
+        source.stretches(part, |stretch| {
+            for piece in stretch.span.chunks(stretch.stride) {
+                stage.extend_from_slice(&piece[..stretch.length]);
+            }
+        });
+        assert_eq!(stage.len() as u64, part.bytes(), "the memory holds what the extents describe");
+        work.copied_bytes += part.bytes();
+        write(file, offset + (part.start - payload.start), stage, work)?;
+    }
+    Ok(())
+}
+
+/// Reads one piece of the file to the bytes `payload` of the target, by way of `stage`.
+fn read_staged(
+    file: &dyn StorageFile,
+    offset: u64,
+    payload: ByteRange,
+    target: &mut Target<'_, '_>,
+    stage: &mut Vec<u8>,
+    work: &mut Work,
+) -> Result<(), LocalFailure> {
+    stage.resize(in_memory(STAGE_BYTES.min(payload.bytes())).max(stage.len()), 0);
+    for part in staged_parts(payload) {
+        let stage = &mut stage[..in_memory(part.bytes())];
+        read(file, offset + (part.start - payload.start), stage, work)?;
+        copy_to(target, part, stage);
+        work.copied_bytes += part.bytes();
+    }
+    Ok(())
+}
+
 /// Writes a rank's own pieces from its own memory.
 pub(crate) fn write_own(
     file: &dyn StorageFile,
@@ -111,14 +175,20 @@ pub(crate) fn write_own(
 ) -> Result<(), LocalFailure> {
     let begin = Instant::now();
     let mut writer = GatherWriter::new(file);
-    let mut done = 0;
+    let (mut done, mut stage) = (0, Vec::new());
     let mut all = || {
         for (mut offset, length) in extents.pieces() {
-            for part in source.parts(ByteRange::new(done, done + length)) {
+            let payload = ByteRange::new(done, done + length);
+            done += length;
+            if is_staged(payload, STAGED_WRITE_PIECE_BYTES_MAX, || source.piece_count(payload)) {
+                writer.flush(work)?;
+                write_staged(file, offset, payload, source, &mut stage, work)?;
+                continue;
+            }
+            for part in source.parts(payload) {
                 writer.push(offset, part, work)?;
                 offset += part.len() as u64;
             }
-            done += length;
         }
         writer.flush(work)
     };
@@ -218,10 +288,13 @@ pub(crate) fn read_own(
     work: &mut Work,
 ) -> Result<(), LocalFailure> {
     let begin = Instant::now();
-    let mut done = 0;
+    let (mut done, mut stage) = (0, Vec::new());
     let result = extents.pieces().try_for_each(|(offset, length)| {
         let payload = ByteRange::new(done, done + length);
         done += length;
+        if is_staged(payload, STAGED_READ_PIECE_BYTES_MAX, || target.piece_count(payload)) {
+            return read_staged(file, offset, payload, target, &mut stage, work);
+        }
         read_piece(file, offset, payload, target, work)
     });
     work.file_nanoseconds += nanoseconds(begin);

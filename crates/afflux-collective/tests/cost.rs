@@ -5,9 +5,9 @@ mod common;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, Work, WriteOptions};
+use afflux_collective::{CollectiveFile, Hints, Holes, Part, Path, ReadOptions, Work, WriteOptions};
 use afflux_comm::{Communicator, CountingCommunicator, threads};
-use afflux_plan::Extents;
+use afflux_plan::{Extents, Run};
 use afflux_storage::{CountingStorage, Counts, MemoryStorage, OpenMode, Storage};
 use common::{Workload, dealt, payload};
 
@@ -166,4 +166,46 @@ fn an_access_of_mostly_holes_does_not_loop_through_them() {
     for report in reports {
         assert_eq!(report.explanation.method.1, "the access is too sparse for bounded rounds");
     }
+}
+
+/// Memory in short pieces passes through a stage: a call for 128 KiB, not one for each piece; long pieces are not copied.
+#[test]
+fn memory_in_short_pieces_costs_few_calls() {
+    for (piece_bytes, copies, writes, reads) in [(8_u64, 1, 3, 3), (100_000, 0, 1, 3)] {
+        let bytes = 300_000 / piece_bytes * piece_bytes;
+        let storage = CountingStorage::new(Arc::new(MemoryStorage::new()));
+        let file = storage.open(FilePath::new("f"), OpenMode::CreateNew).unwrap();
+        let mut layout = Extents::new();
+        layout.push_run(Run { offset: 3, length: piece_bytes, stride: piece_bytes + 5, count: bytes / piece_bytes });
+        let memory: Vec<u8> = (0..layout.span().unwrap().1).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut extents = Extents::new();
+        extents.push(7, bytes);
+        let [result] = threads::run(1, |comm| {
+            let shared = CollectiveFile::new(&comm, file.clone(), Hints::default()).unwrap();
+            storage.reset();
+            let options = with(Path::Independent);
+            let written = shared.write_all_from(&extents, &memory, &layout, &options, Part::none()).unwrap();
+            let mut back = vec![0; memory.len()];
+            let options = ReadOptions { path: Path::Independent };
+            let read = shared.read_all_into(&extents, &mut back, &layout, &options, Part::none()).unwrap();
+            for (at, length) in layout.pieces() {
+                let piece = usize::try_from(at).unwrap()..usize::try_from(at + length).unwrap();
+                assert_eq!(back[piece.clone()], memory[piece]);
+            }
+            assert_eq!(back.iter().filter(|&&byte| byte != 0).count(), memory_without_zeros(&memory, &layout));
+            (written.work, read.work)
+        })
+        .try_into()
+        .unwrap();
+        let (written, read) = result;
+        assert_eq!((written.copied_bytes, read.copied_bytes), (copies * bytes, copies * bytes));
+        assert_eq!((written.file_calls, read.file_calls), (writes, reads));
+        assert_eq!((storage.total().writes, storage.total().reads), (writes, reads));
+    }
+}
+
+/// Bytes of the layout's pieces that are not zero: what is between them must stay as it was.
+fn memory_without_zeros(memory: &[u8], layout: &Extents) -> usize {
+    let bytes = layout.pieces().flat_map(|(at, length)| at..at + length);
+    bytes.filter(|&at| memory[usize::try_from(at).unwrap()] != 0).count()
 }
