@@ -20,6 +20,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 
 PATTERNS = ["c-c", "nc-c", "c-nc", "nc-nc"]
 REGIONS = [(8, 524288), (64, 65536), (1024, 8192), (65536, 256)]
@@ -95,7 +96,12 @@ def run(arguments):
     samples, work = collections.defaultdict(list), {}
     chosen, name = engines(arguments), mpi(arguments)
     for directory in arguments.dir.split(","):
+        begin = time.monotonic()
         for turn in range(arguments.launches):
+            # Another turn only if it will end in time by the mean of those before.
+            if turn and (time.monotonic() - begin) * (turn + 1) / turn > arguments.seconds_max:
+                print(f"{directory}: ends after {turn} launches, {arguments.seconds_max:g} s are over", file=sys.stderr)
+                break
             for engine in chosen if turn % 2 == 0 else reversed(chosen):
                 for line in launch(arguments, engine, directory):
                     key = (directory, engine[0], *line[:7])
@@ -169,6 +175,7 @@ def main():
     runs.add_argument("--family", choices=["openmpi", "mpich"], default="openmpi")
     runs.add_argument("--launcher", default=None, help="mpirun of the family unless given")
     runs.add_argument("--launches", type=int, default=15)
+    runs.add_argument("--seconds-max", type=float, default=570, help="of a directory: fewer launches when it is over")
     runs.add_argument("--ranks", type=int, default=4)
     runs.add_argument("--patterns", default=",".join(PATTERNS))
     runs.add_argument("--regions", default=",".join(str(region) for region, _ in REGIONS))
