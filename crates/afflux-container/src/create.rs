@@ -223,7 +223,7 @@ fn create_dataset(location: hid_t, group: &Group<'_>, dataset: &Dataset<'_>) -> 
                 check("H5Pset_fill_time", h5p::H5Pset_fill_time(list.id(), H5D_FILL_TIME_NEVER))?;
             }
         }
-        if let (FileType::Element(element), Some(DatasetIndex::Variable(_))) = (dataset.file_type, dataset.grows) {
+        if let (FileType::Element(element), Some(_)) = (dataset.file_type, dataset.grows) {
             set_fill_value(&list, type_id, element)?;
         }
         let made = h5d::H5Dcreate2(location, name.as_ptr(), type_id, space.id(), H5P_DEFAULT, list.id(), H5P_DEFAULT);

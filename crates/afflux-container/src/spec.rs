@@ -27,7 +27,7 @@ impl ElementType {
     }
 
     /// The fill value, little-endian, in the first [`ElementType::bytes`] of the array: netCDF's default for the type, which
-    /// is also the dataset's `_FillValue`.
+    /// is also a variable's `_FillValue`. A reader that meets a file as it grows may fill `time` and `step` up with it.
     #[must_use]
     pub fn fill_value_bytes(self) -> [u8; 8] {
         let narrow = |bytes: [u8; 4]| [bytes[0], bytes[1], bytes[2], bytes[3], 0, 0, 0, 0];

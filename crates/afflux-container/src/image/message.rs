@@ -4,7 +4,6 @@
 //! attributes use. Attributes stay in the header whatever their number.
 
 use super::heap::HeapWriter;
-use crate::DatasetIndex;
 use crate::ElementType;
 use crate::blueprint::{Dataset, FileType, Value};
 use crate::driver::superblock::lookup3;
@@ -139,7 +138,7 @@ impl HeaderWriter {
             (FileType::Dimension, _) if dataset.chunk.is_some() => body.push(INCREMENTAL | IF_SET),
             (FileType::Dimension, _) => body.push(LATE | IF_SET),
             (FileType::Text, _) => body.push(EARLY | WHEN_ALLOCATED),
-            (FileType::Element(element), Some(DatasetIndex::Variable(_))) => {
+            (FileType::Element(element), Some(_)) => {
                 body.push(EARLY | NEVER | VALUE_FOLLOWS);
                 let bytes = element.bytes();
                 body.extend([if bytes == 4 { 4 } else { 8 }, 0, 0, 0]);
