@@ -143,7 +143,7 @@ kill_steps() {
         return
     fi
     step "kill harness" 1200 cargo build --locked --workspace --bins "${mpi_workspace_args[@]}"
-    AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "kill trials" $((120 + 6 * $1)) "$target_directory/debug/afflux-kill" trials "$1"
+    AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "kill trials" $((120 + 6 * $1)) "$target_directory/debug/afflux-kill" trials "$1" --jobs 2
 }
 
 # The command built with the order of a seal broken: the harness must find it out. A directory of its own, so that no other step gets that command.
@@ -153,7 +153,7 @@ canary_kill_steps() {
         -p afflux-container --features afflux-container/canary-broken-seal-order --bin afflux
     step "canary: kill harness" 1200 cargo build --locked -p afflux-kill
     AFFLUX=$directory/debug/afflux AFFLUX_PYTHON=$PWD/.venv/bin/python counted_step "canary: kill trials find it" 600 \
-        "$target_directory/debug/afflux-kill" trials 40 --seed 3 --threads-only --canary
+        "$target_directory/debug/afflux-kill" trials 40 --seed 3 --jobs 2 --threads-only --canary
 }
 
 # Files of the command in h5py, netCDF4, both engines of xarray, ncdump, h5dump and the CF checker.

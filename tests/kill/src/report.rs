@@ -45,9 +45,15 @@ impl Summary {
         self.growth_max = self.growth_max.max(trial.file_bytes as f64 / trial.reference_bytes as f64 - 1.0);
     }
 
-    /// How far it is, of `count` trials, and how long the rest takes at this pace.
-    pub fn progress(&self, count: u64) -> String {
-        let left = count.saturating_sub(self.trials) as f64 * self.seconds / self.trials.max(1) as f64;
+    /// How many were added.
+    pub fn trials(&self) -> u64 {
+        self.trials
+    }
+
+    /// How far it is, of `count` trials, and how long the rest takes at this pace with so many at a time.
+    pub fn progress(&self, count: u64, jobs: u8) -> String {
+        let each = self.seconds / self.trials.max(1) as f64 / f64::from(jobs);
+        let left = count.saturating_sub(self.trials) as f64 * each;
         let Self { trials, kills, failed_trials, .. } = self;
         format!(
             "{trials} of {count} trials, {kills} kills, {failed_trials} not as promised; {:.0} minutes to go",
