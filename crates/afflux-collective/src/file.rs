@@ -145,9 +145,7 @@ impl CollectiveFile {
             buffer_bytes: window_bytes * self.hints.buffer_count.get(),
             file,
             existed,
-            throttled: self.hints.requests_per_target.is_some()
-                && file.stripe_count.is_some()
-                && self.comm.nodes().node_count == 1,
+            throttled: self.is_throttled() && self.hints.collective_write != Toggle::Disable,
         })
     }
 

@@ -67,7 +67,10 @@ pub struct Hints {
     /// `afflux_partition`: how file domains are cut.
     pub partition: PartitionMethod,
     /// `requests_per_ost`: at most so many requests of aggregators outstanding at a storage target; by default any number.
+    /// [`Path::Auto`](crate::Path::Auto) then always goes through aggregators.
     pub requests_per_target: Option<NonZeroU64>,
+    /// `afflux_node_memory`: `disable` sends messages also between ranks that could share memory.
+    pub node_memory: Toggle,
     /// `romio_cb_write`: whether [`Path::Auto`](crate::Path::Auto) writes in two phases.
     pub collective_write: Toggle,
     /// `romio_cb_read`: the same for reads.
@@ -104,6 +107,7 @@ impl Default for Hints {
             buffer_count: BUFFER_COUNT_DEFAULT,
             partition: PartitionMethod::Automatic,
             requests_per_target: None,
+            node_memory: Toggle::Automatic,
             collective_write: Toggle::Automatic,
             collective_read: Toggle::Automatic,
             independent_piece_bytes_min: None,
@@ -139,7 +143,7 @@ pub enum HintError {
 }
 
 /// The hints with an effect.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "cb_nodes",
     "cb_config_list",
     "romio_lustre_co_ratio",
@@ -149,6 +153,7 @@ const NAMES: [&str; 19] = [
     "afflux_cb_depth",
     "afflux_partition",
     "requests_per_ost",
+    "afflux_node_memory",
     "romio_cb_write",
     "romio_cb_read",
     "romio_lustre_coll_threshold",
@@ -203,6 +208,7 @@ impl Hints {
                 self.partition = choice(name, expected, &methods, value)?;
             }
             "requests_per_ost" => self.requests_per_target = Some(number(name, "a number of requests from 1", value)?),
+            "afflux_node_memory" => self.node_memory = toggle(name, value)?,
             "romio_cb_write" => self.collective_write = toggle(name, value)?,
             "romio_cb_read" => self.collective_read = toggle(name, value)?,
             "romio_lustre_coll_threshold" => {

@@ -102,19 +102,29 @@ fn a_file_that_cannot_be_created_is_one_error_on_all_ranks() {
 }
 
 /// Writes and reads the workload with the hints; what the storage has seen.
-fn throttled(workload: &Workload, ranks: usize, hints: &[(&str, &str)], holes: Holes) -> StripedStorage {
+fn throttled(workload: &Workload, ranks_per_node: usize, hints: &[(&str, &str)], holes: Holes) -> StripedStorage {
+    throttled_by(workload, ranks_per_node, hints, &WriteOptions { path: Path::TwoPhase, holes })
+}
+
+fn throttled_by(
+    workload: &Workload,
+    ranks_per_node: usize,
+    hints: &[(&str, &str)],
+    options: &WriteOptions,
+) -> StripedStorage {
     let storage = StripedStorage::new(64, 3);
     let length = usize::try_from(end(workload)).unwrap() + 9;
     let file = storage.memory.open(FilePath::new(NAME), OpenMode::CreateNew).unwrap();
     file.write_all_at(&vec![SENTINEL; length], 0).unwrap();
-    threads::run(ranks, |comm| {
+    let ranks = workload.ranks.len();
+    let node_of_rank: Vec<u32> = (0..ranks).map(|rank| u32::try_from(rank / ranks_per_node).unwrap()).collect();
+    threads::run_on_nodes(&node_of_rank, |comm| {
         let file = open(&comm, &storage, OpenMode::ReadWrite, hints);
         let own = &workload.ranks[comm.rank()];
-        let options = WriteOptions { path: Path::TwoPhase, holes };
         for _ in 0..2 {
-            file.write_all(own, &[&payload(own)], &options, Part::none()).unwrap();
+            file.write_all(own, &[&payload(own)], options, Part::none()).unwrap();
             let mut back = vec![0; usize::try_from(own.bytes()).unwrap()];
-            file.read_all(own, &mut [&mut back], &ReadOptions { path: Path::TwoPhase }, Part::none()).unwrap();
+            file.read_all(own, &mut [&mut back], &ReadOptions { path: options.path }, Part::none()).unwrap();
             assert_eq!(back, payload(own));
         }
     });
@@ -152,6 +162,35 @@ fn requests_at_a_storage_target_are_bounded() {
                     workload.name
                 );
                 assert_eq!(storage.seen.wide.load(Ordering::SeqCst), 0, "a request concerns one target");
+            }
+        }
+    }
+}
+
+/// The same where ranks are on several nodes, or may not share memory: turns stay within a node, with fewer aggregators where they
+/// would have to leave it. Where two phases are not asked for, too.
+#[test]
+fn requests_at_a_storage_target_are_bounded_on_several_nodes() {
+    let dense = dealt("dense", 7, (0..400).map(|k| (0, 20, usize::try_from(k).unwrap())));
+    let holes = dealt("holes", 7, (0..240).map(|k| (k % 5, 20, usize::try_from(k).unwrap())));
+    for (workload, holes) in [(&dense, Holes::Forbidden), (&holes, Holes::Fill { gap_bytes_max: 40 })] {
+        for (ranks_per_node, memory) in [(3, "automatic"), (1, "automatic"), (7, "disable")] {
+            for (requests, nodes, partition) in
+                [("1", "7", "automatic"), ("2", "6", "static-cyclic"), ("1", "2", "group-cyclic")]
+            {
+                let hints = [
+                    ("requests_per_ost", requests),
+                    ("cb_nodes", nodes),
+                    ("afflux_partition", partition),
+                    ("afflux_node_memory", memory),
+                    ("cb_buffer_size", "256"),
+                    ("afflux_cb_depth", "2"),
+                ];
+                for path in [Path::TwoPhase, Path::Auto] {
+                    let storage = throttled_by(workload, ranks_per_node, &hints, &WriteOptions { path, holes });
+                    let most = storage.seen.most.load(Ordering::SeqCst);
+                    assert!(most <= requests.parse().unwrap(), "{most} requests at once: {ranks_per_node} {hints:?}");
+                }
             }
         }
     }

@@ -29,4 +29,4 @@ pub use extents::{Extents, PayloadIndex, Run};
 pub use layout::{AggregatorLayout, LayoutRequest, Order, Topology};
 pub use range::{AggregatorIndex, ByteRange, Rank};
 pub use sends::{Send, owners_of, plan_sends};
-pub use throttle::{RingPlace, Throttle};
+pub use throttle::{RingPlace, Throttle, even_counts_below};

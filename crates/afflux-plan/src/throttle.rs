@@ -67,14 +67,18 @@ impl Throttle {
         domains.partition().stripe_bytes().map(|stripe_bytes| offset / stripe_bytes % self.targets)
     }
 
-    /// Whether the aggregators of each target are on one node, where a ring is a counter in memory.
+    /// Whether the aggregators of each ring are on one node, where it is a counter in memory.
     #[must_use]
     pub fn is_within_nodes(&self, domains: &FileDomains, node_of: impl Fn(AggregatorIndex) -> u32) -> bool {
-        let mut nodes = HashMap::new();
+        let (mut users, mut nodes) = (HashMap::<u64, u64>::new(), HashMap::new());
         (0..domains.aggregator_count()).map(AggregatorIndex).all(|aggregator| {
             let node = node_of(aggregator);
-            let targets = domains.targets_of(aggregator, self.targets);
-            targets.into_iter().all(|target| *nodes.entry(target).or_insert(node) == node)
+            domains.targets_of(aggregator, self.targets).into_iter().all(|target| {
+                let before = users.entry(target).or_default();
+                let token = *before % self.requests_per_target;
+                *before += 1;
+                *nodes.entry((target, token)).or_insert(node) == node
+            })
         })
     }
 
@@ -97,4 +101,12 @@ impl Throttle {
             })
             .collect()
     }
+}
+
+/// Counts of aggregators below `count`, falling to 1, with which each of `targets` storage targets has as many aggregators as
+/// any other, or each aggregator targets of its own (as the last has always).
+pub fn even_counts_below(count: usize, targets: usize) -> impl Iterator<Item = usize> {
+    let multiples = (1..=count.saturating_sub(1) / targets.max(1)).rev().map(move |each| each * targets);
+    let divisors = (1..targets.min(count)).rev().filter(move |&count| targets.is_multiple_of(count));
+    multiples.chain(divisors)
 }

@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 use afflux_comm::Reduce;
 use afflux_comm::agree::agree;
 use afflux_plan::{
-    AccessSummary, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, Rank, Throttle, choose_method,
+    AccessSummary, ByteRange, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
+    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, PartitionMethod, Rank, Throttle, choose_method,
+    even_counts_below,
 };
 
 use super::{CollectiveFile, Settled, hash_of, layout_for};
@@ -122,7 +123,7 @@ impl CollectiveFile {
             node,
             call,
             first_window: node.windows.first_number(),
-            throttle: self.throttle(domains),
+            throttle: self.throttle(domains, node),
         };
         let requests = match known {
             Some(known) => Requests::Known(known),
@@ -151,7 +152,8 @@ impl CollectiveFile {
             window_bytes: in_memory(self.window_bytes().get()),
             rings,
         };
-        let node = Node::share(&*self.comm, self.layout(), shape)?;
+        let may_share = self.hints.node_memory != Toggle::Disable;
+        let node = Node::share(&*self.comm, self.layout(), shape, may_share)?;
         Ok(self.node.get_or_init(|| node))
     }
 
@@ -179,14 +181,19 @@ impl CollectiveFile {
         });
     }
 
+    /// Whether the bound on requests at a storage target, if there is one, holds for accesses through aggregators.
+    pub(super) fn is_throttled(&self) -> bool {
+        let by_stripes = !matches!(self.hints.partition, PartitionMethod::Even | PartitionMethod::Aligned);
+        self.hints.requests_per_target.is_some() && self.traits().stripe_count.is_some() && by_stripes
+    }
+
     /// The turns that aggregators take at storage targets, where requests are bounded and a ring is within a node.
-    fn throttle(&self, domains: &FileDomains) -> Option<Throttle> {
+    fn throttle(&self, domains: &FileDomains, node: &Node) -> Option<Throttle> {
         let targets = self.traits().stripe_count?;
         domains.partition().stripe_bytes()?;
         let throttle = Throttle::new(targets, self.hints.requests_per_target?);
-        let nodes = &self.comm.nodes().node_of_rank;
         let layout = self.layout();
-        throttle.is_within_nodes(domains, |aggregator| nodes[layout.rank(aggregator).0]).then_some(throttle)
+        throttle.is_within_nodes(domains, |aggregator| node.number_of(layout.rank(aggregator))).then_some(throttle)
     }
 
     /// Collective, unless the path asked for needs no agreement.
@@ -218,6 +225,7 @@ impl CollectiveFile {
         let method = match (request.path, toggle) {
             (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
             (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
+            _ if self.is_throttled() => (Method::TwoPhase, "requests at storage targets are bounded"),
             _ => choose_method(&access, piece_bytes_min),
         };
         let (method, domains) = match method.0 {
@@ -243,12 +251,31 @@ impl CollectiveFile {
         let free = self.hints.aggregator_count.is_none() && self.traits().stripe_bytes.is_none();
         let by_all = known && free && self.node()?.has_all();
         let count = if by_all { 1 } else { self.layout().count() };
-        let (partition, reason) = Partition::choose(access.range, count, self.hints.partition, &self.traits());
-        let window_bytes = self.window_bytes();
-        let domains = FileDomains::new(access.range, count, partition, window_bytes);
-        let dense_rounds = access.bytes / window_bytes + 1;
+        let (domains, reason) = self.cut(access.range, count)?;
+        let dense_rounds = access.bytes / self.window_bytes() + 1;
         let bounded = domains.round_count() <= dense_rounds.saturating_mul(SPARSE_ROUNDS_MAX);
         Ok(bounded.then_some((domains, reason)))
+    }
+
+    /// The domains of `count` aggregators; of fewer, where requests are bounded and turns would have to be passed on between
+    /// nodes. (Only helper threads access the file, and they send no message: so that a token travels in memory.)
+    fn cut(&self, range: ByteRange, count: usize) -> Result<(FileDomains, &'static str), CollectiveError> {
+        let cut = |count| {
+            let (partition, reason) = Partition::choose(range, count, self.hints.partition, &self.traits());
+            (FileDomains::new(range, count, partition, self.window_bytes()), reason)
+        };
+        let (domains, reason) = cut(count);
+        let Some(targets) = self.traits().stripe_count.filter(|_| self.is_throttled()) else {
+            return Ok((domains, reason));
+        };
+        let node = self.node()?;
+        if self.throttle(&domains, node).is_some() {
+            return Ok((domains, reason));
+        }
+        let mut fewer = even_counts_below(count, in_memory(targets.get())).map(|count| cut(count).0);
+        let domains = fewer.find(|domains| self.throttle(domains, node).is_some());
+        let domains = domains.expect("a single aggregator shares its turns with nobody");
+        Ok((domains, "so many aggregators that turns at a storage target are taken within a node"))
     }
 
     /// Collective: the verdict, with the caller's elements.

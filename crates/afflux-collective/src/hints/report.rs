@@ -127,6 +127,7 @@ impl Hints {
                 self.partition.name(),
             ),
             self.throttle(facts),
+            toggled("afflux_node_memory", self.node_memory),
             toggled("romio_cb_write", self.collective_write),
             toggled("romio_cb_read", self.collective_read),
             same("romio_lustre_coll_threshold", optional(self.independent_piece_bytes_min), "by what is measured"),
@@ -152,7 +153,7 @@ impl Hints {
         };
         let unkept = asked.is_some() && !facts.throttled;
         let warning = unkept.then(|| {
-            "the file has no stripes that are known, or the aggregators of a storage target are on several nodes"
+            "the file has no stripes that are known, or file domains or writes were asked for that do not go by stripes"
                 .to_owned()
         });
         HintReport { name: "requests_per_ost".to_owned(), asked, effective, warning }
