@@ -12,6 +12,10 @@ mod common;
 mod run;
 
 #[cfg(feature = "mpi")]
+#[path = "oracle_mpi/watched.rs"]
+mod watched;
+
+#[cfg(feature = "mpi")]
 fn main() -> std::process::ExitCode {
     run::main()
 }

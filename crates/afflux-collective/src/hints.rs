@@ -69,6 +69,9 @@ pub struct Hints {
     /// `requests_per_ost`: at most so many requests of aggregators outstanding at a storage target; by default any number.
     /// [`Path::Auto`](crate::Path::Auto) then always goes through aggregators.
     pub requests_per_target: Option<NonZeroU64>,
+    /// `afflux_step_aggregators`: at most so many aggregators receive from (in a read: send to) other nodes at a time; by default all,
+    /// and where requests at storage targets are bounded as many as may have one outstanding.
+    pub step_aggregators: Option<usize>,
     /// `afflux_node_memory`: `disable` sends messages also between ranks that could share memory.
     pub node_memory: Toggle,
     /// `romio_cb_write`: whether [`Path::Auto`](crate::Path::Auto) writes in two phases.
@@ -107,6 +110,7 @@ impl Default for Hints {
             buffer_count: BUFFER_COUNT_DEFAULT,
             partition: PartitionMethod::Automatic,
             requests_per_target: None,
+            step_aggregators: None,
             node_memory: Toggle::Automatic,
             collective_write: Toggle::Automatic,
             collective_read: Toggle::Automatic,
@@ -143,7 +147,7 @@ pub enum HintError {
 }
 
 /// The hints with an effect.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "cb_nodes",
     "cb_config_list",
     "romio_lustre_co_ratio",
@@ -153,6 +157,7 @@ const NAMES: [&str; 20] = [
     "afflux_cb_depth",
     "afflux_partition",
     "requests_per_ost",
+    "afflux_step_aggregators",
     "afflux_node_memory",
     "romio_cb_write",
     "romio_cb_read",
@@ -208,6 +213,9 @@ impl Hints {
                 self.partition = choice(name, expected, &methods, value)?;
             }
             "requests_per_ost" => self.requests_per_target = Some(number(name, "a number of requests from 1", value)?),
+            "afflux_step_aggregators" => {
+                self.step_aggregators = Some(count(name, "a number of aggregators from 1", value)?)
+            }
             "afflux_node_memory" => self.node_memory = toggle(name, value)?,
             "romio_cb_write" => self.collective_write = toggle(name, value)?,
             "romio_cb_read" => self.collective_read = toggle(name, value)?,

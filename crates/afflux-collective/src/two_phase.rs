@@ -7,7 +7,8 @@
 //!    ([`windows`](crate::windows)). For a write the ranks place their pieces and the window is written
 //!    ([`write`](write::write)); for a read it is read and the ranks take their pieces ([`read`](read::read)). Where a rank does not
 //!    reach an aggregator's memory, messages go between them ([`remote`]), one a pair and round; both sides work out their
-//!    lengths from what they know already.
+//!    lengths from what they know already. Where few aggregators shall receive at a time, those of a round follow one another in
+//!    steps.
 //!
 //! Who moves a window between buffer and file: where every rank knows all, whichever rank of the aggregator's node comes to it
 //! (the last to place, the first to take), so that nobody is woken for it; else the aggregator, whose helper thread does
@@ -24,6 +25,7 @@ mod turns;
 mod write;
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::time::Instant;
 
 use afflux_comm::{Communicator, Gate};
@@ -54,6 +56,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) first_window: u32,
     /// Requests at storage targets are bounded: aggregators take turns.
     pub(crate) throttle: Option<Throttle>,
+    /// So many aggregators, from 1, exchange with other nodes at a time.
+    pub(crate) step_aggregators: usize,
 }
 
 /// Waits until a gate has reached `target`.
@@ -106,6 +110,16 @@ impl<'a> Own<'a> {
         engine.domains.blocks(aggregator, round).map(|block| self.index.bytes_in(block.range)).sum()
     }
 
+    /// The aggregators of a step whose memory this rank does not reach.
+    fn aggregators_away<'s>(
+        &'s self,
+        engine: &'s Engine<'_>,
+        step: &'s Range<usize>,
+    ) -> impl Iterator<Item = &'s AggregatorIndex> {
+        let is_away = |aggregator: &&AggregatorIndex| engine.node.slot(**aggregator).is_none();
+        self.aggregators.iter().filter(|aggregator| step.contains(&aggregator.0)).filter(is_away)
+    }
+
     /// The aggregators, beginning with another on each rank of a node, so that ranks seldom wait for one another.
     pub(crate) fn turn(&self, engine: &Engine<'_>) -> impl Iterator<Item = AggregatorIndex> + '_ {
         let first = self.aggregators.len() * engine.node.turn.mine / engine.node.turn.ranks.max(1);
@@ -127,6 +141,12 @@ impl<'a> Engine<'a> {
     /// A window whose memory this rank reaches.
     pub(crate) fn window(&self, slot: usize, round: u64) -> Window<'a> {
         self.node.windows.window(slot, self.first_window, round)
+    }
+
+    /// The steps of a round's exchange: the aggregators of each, half-open. As many on every rank.
+    fn steps(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (count, each) = (self.domains.aggregator_count(), self.step_aggregators);
+        (0..count).step_by(each).map(move |first| first..(first + each).min(count))
     }
 
     /// Where requests are bounded: what none of them may concern two of.

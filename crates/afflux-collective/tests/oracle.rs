@@ -215,6 +215,47 @@ fn every_partition_depth_and_node_count_agrees_with_the_oracle() {
     }
 }
 
+/// Between ranks that share no memory everything travels in messages; and of the aggregators a few receive at a time.
+#[test]
+fn every_step_and_plain_messages_agree_with_the_oracle() {
+    for ranks in [1, 3, 4, 7] {
+        for workload in corpus(ranks) {
+            for (method, step, depth, memory, ranks_per_node) in [
+                ("even", "1", "1", "automatic", 1),
+                ("aligned", "2", "2", "disable", usize::MAX),
+                ("static-cyclic", "1", "3", "disable", 2),
+                ("group-cyclic", "3", "2", "automatic", 2),
+            ] {
+                let pairs = [
+                    ("afflux_partition", method),
+                    ("afflux_cb_depth", depth),
+                    ("afflux_step_aggregators", step),
+                    ("afflux_node_memory", memory),
+                    ("cb_buffer_size", "1500"),
+                    ("striping_unit", "256"),
+                    ("cb_nodes", "5"),
+                ];
+                check(&workload, &Setup::new(Path::TwoPhase, &pairs).on_nodes_of(ranks_per_node).fill(20));
+            }
+        }
+    }
+}
+
+/// More ranks than cores: nothing hangs, and every byte is right.
+#[test]
+fn sixteen_thirty_one_and_sixty_four_ranks_agree_with_the_oracle() {
+    for ranks in [16, 31, 64] {
+        let workloads = corpus(ranks);
+        let (first, last) = (workloads.iter().take(if ranks == 64 { 6 } else { 9 }), workloads.iter().rev().take(2));
+        for workload in first.chain(last) {
+            for (nodes, ranks_per_node, step) in [("5", usize::MAX, "64"), ("16", 8, "3")] {
+                let pairs = [("cb_buffer_size", "4096"), ("cb_nodes", nodes), ("afflux_step_aggregators", step)];
+                check(workload, &Setup::new(Path::TwoPhase, &pairs).on_nodes_of(ranks_per_node));
+            }
+        }
+    }
+}
+
 /// Descriptions too long to travel with the survey: only the aggregators know, and each has a helper that writes.
 #[test]
 fn long_descriptions_agree_with_the_oracle() {

@@ -124,6 +124,7 @@ impl CollectiveFile {
             call,
             first_window: node.windows.first_number(),
             throttle: self.throttle(domains, node),
+            step_aggregators: self.step_aggregators(domains),
         };
         let requests = match known {
             Some(known) => Requests::Known(known),
@@ -276,6 +277,16 @@ impl CollectiveFile {
         let domains = fewer.find(|domains| self.throttle(domains, node).is_some());
         let domains = domains.expect("a single aggregator shares its turns with nobody");
         Ok((domains, "so many aggregators that turns at a storage target are taken within a node"))
+    }
+
+    /// How many aggregators exchange with other nodes at a time, at least one: as asked, else those of one group of the throttle.
+    fn step_aggregators(&self, domains: &FileDomains) -> usize {
+        let group = || {
+            let (requests, targets) = self.hints.requests_per_target.zip(self.traits().stripe_count)?;
+            self.is_throttled().then(|| in_memory(requests.get().saturating_mul(targets.get())))
+        };
+        let all = domains.aggregator_count();
+        self.hints.step_aggregators.or_else(group).unwrap_or(all).clamp(1, all)
     }
 
     /// Collective: the verdict, with the caller's elements.

@@ -127,6 +127,7 @@ impl Hints {
                 self.partition.name(),
             ),
             self.throttle(facts),
+            same("afflux_step_aggregators", optional(self.step_aggregators), "all, or as many as may access storage"),
             toggled("afflux_node_memory", self.node_memory),
             toggled("romio_cb_write", self.collective_write),
             toggled("romio_cb_read", self.collective_read),

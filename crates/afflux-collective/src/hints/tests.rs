@@ -35,6 +35,7 @@ fn every_name_is_taken_and_reported() {
         ("afflux_cb_depth", "2"),
         ("afflux_partition", "group-cyclic"),
         ("requests_per_ost", "2"),
+        ("afflux_step_aggregators", "3"),
         ("afflux_node_memory", "disable"),
         ("romio_cb_write", "enable"),
         ("romio_cb_read", "automatic"),

@@ -128,22 +128,25 @@ impl<'e> Taking<'_, 'e, '_, '_> {
         Ok(())
     }
 
-    /// Collective: what goes to and comes from other nodes.
+    /// Collective: what goes to and comes from other nodes, in steps.
     fn exchange(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
         let engine = self.engine;
-        let mut outgoing = Vec::new();
-        for (peer, bytes) in self.peers.parts(engine, round) {
-            let aggregator = engine.own_aggregator().expect("only aggregators have peers");
-            let window = keeper.admit(aggregator, round, work)?;
-            let mut message = Vec::with_capacity(bytes);
-            window.take_message(&mut message, self.peers.index(peer), engine.domains.blocks(aggregator, round));
-            work.copied_bytes += message.len() as u64;
-            keeper.taken(aggregator, round, window);
-            outgoing.push((peer, message));
+        for step in engine.steps() {
+            let mut outgoing = Vec::new();
+            for (peer, bytes) in self.peers.parts(engine, round, &step) {
+                let aggregator = engine.own_aggregator().expect("only aggregators have peers");
+                let window = keeper.admit(aggregator, round, work)?;
+                let mut message = Vec::with_capacity(bytes);
+                window.take_message(&mut message, self.peers.index(peer), engine.domains.blocks(aggregator, round));
+                work.copied_bytes += message.len() as u64;
+                keeper.taken(aggregator, round, window);
+                outgoing.push((peer, message));
+            }
+            let begin = Instant::now();
+            let at = (round, &step);
+            self.peers.send_to_ranks(engine, self.own, self.target, at, &outgoing, self.messages, work)?;
+            work.exchange_nanoseconds += nanoseconds(begin);
         }
-        let begin = Instant::now();
-        self.peers.send_to_ranks(engine, self.own, self.target, round, &outgoing, self.messages, work)?;
-        work.exchange_nanoseconds += nanoseconds(begin);
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! In a message the bytes lie in the order of the window's blocks, and in a block as in the file.
 
+use std::ops::Range;
+
 use afflux_plan::{AggregatorIndex, PayloadIndex, Rank};
 
 use super::{Engine, Own, Requests};
@@ -27,9 +29,9 @@ impl<'a> Peers<'a> {
         &self.list[peer].1
     }
 
-    /// Which of them have bytes in this aggregator's window of `round`, and how many.
-    pub(super) fn parts(&self, engine: &Engine<'_>, round: u64) -> Vec<(usize, usize)> {
-        let Some(own) = self.own else { return Vec::new() };
+    /// Which of them have bytes in this aggregator's window of `round`, and how many; none where it is another step's.
+    pub(super) fn parts(&self, engine: &Engine<'_>, round: u64, step: &Range<usize>) -> Vec<(usize, usize)> {
+        let Some(own) = self.own.filter(|own| step.contains(&own.0)) else { return Vec::new() };
         let bytes = |index: &PayloadIndex<'_>| -> u64 {
             engine.domains.blocks(own, round).map(|block| index.bytes_in(block.range)).sum()
         };
@@ -37,18 +39,18 @@ impl<'a> Peers<'a> {
         parts.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    /// Collective: a round's messages of a write. Returns what reaches this aggregator, with the peer it is of.
+    /// Collective: the messages of a write to the aggregators of a step. Returns what reaches this aggregator, with the peer it is of.
     pub(super) fn send_to_aggregators<'b>(
         &self,
         engine: &Engine<'_>,
         own: &Own<'_>,
         source: &Source<'_>,
-        round: u64,
+        (round, step): (u64, &Range<usize>),
         buffer: &'b mut Vec<u8>,
         work: &mut Work,
     ) -> Result<Vec<(usize, &'b [u8])>, CollectiveError> {
         let mut outgoing: Vec<(usize, Vec<&[u8]>)> = Vec::new();
-        for &aggregator in own.aggregators.iter().filter(|&&aggregator| engine.node.slot(aggregator).is_none()) {
+        for &aggregator in own.aggregators_away(engine, step) {
             let blocks = engine.domains.blocks(aggregator, round);
             let slices: Vec<&[u8]> = blocks.flat_map(|block| source.parts(own.index.payload_in(block.range))).collect();
             if !slices.is_empty() {
@@ -57,21 +59,21 @@ impl<'a> Peers<'a> {
             }
         }
         let sends: Vec<(usize, &[&[u8]])> = outgoing.iter().map(|(to, slices)| (*to, slices.as_slice())).collect();
-        let parts = self.parts(engine, round);
+        let parts = self.parts(engine, round, step);
         let sources = parts.iter().map(|&(peer, bytes)| (self.list[peer].0.0, bytes));
         let mut receives = carve(buffer, sources, work);
         engine.comm.exchange(&sends, &mut receives)?;
         Ok(parts.iter().zip(receives).map(|((peer, _), (_, bytes))| (*peer, &*bytes)).collect())
     }
 
-    /// Collective: a round's messages of a read: `outgoing` to the peers named, and into `target` what aggregators send.
-    #[expect(clippy::too_many_arguments, reason = "the round's two sides and their memory are different things")]
+    /// Collective: the messages of a read from the aggregators of a step: `outgoing` to the peers named, and into `target` what aggregators send.
+    #[expect(clippy::too_many_arguments, reason = "the step's two sides and their memory are different things")]
     pub(super) fn send_to_ranks(
         &self,
         engine: &Engine<'_>,
         own: &Own<'_>,
         target: &mut Target<'_, '_>,
-        round: u64,
+        (round, step): (u64, &Range<usize>),
         outgoing: &[(usize, Vec<u8>)],
         buffer: &mut Vec<u8>,
         work: &mut Work,
@@ -80,8 +82,8 @@ impl<'a> Peers<'a> {
         let slices: Vec<(usize, [&[u8]; 1])> =
             outgoing.iter().map(|(peer, bytes)| (self.list[*peer].0.0, [bytes.as_slice()])).collect();
         let sends: Vec<(usize, &[&[u8]])> = slices.iter().map(|(to, slices)| (*to, slices.as_slice())).collect();
-        let away = own.aggregators.iter().filter(|&&aggregator| engine.node.slot(aggregator).is_none());
-        let wanted: Vec<(AggregatorIndex, usize)> = away
+        let wanted: Vec<(AggregatorIndex, usize)> = own
+            .aggregators_away(engine, step)
             .map(|&aggregator| (aggregator, in_memory(own.bytes(engine, aggregator, round))))
             .filter(|(_, bytes)| *bytes > 0)
             .collect();

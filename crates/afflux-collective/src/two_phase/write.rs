@@ -97,7 +97,6 @@ impl<'e> Placing<'_, 'e> {
         for round in 0..rounds {
             self.place_own(keeper, round, work)?;
             if !self.engine.node.has_all() {
-                keeper.before_waiting(work);
                 self.exchange(keeper, round, work)?;
             }
         }
@@ -124,20 +123,24 @@ impl<'e> Placing<'_, 'e> {
         Ok(())
     }
 
-    /// Collective: what goes to and comes from other nodes.
+    /// Collective: what goes to and comes from other nodes, in steps.
     fn exchange(&mut self, keeper: &mut impl Keeper<'e>, round: u64, work: &mut Work) -> Result<(), CollectiveError> {
         let engine = self.engine;
         let peers = &self.peers;
-        let begin = Instant::now();
-        let arrived = peers.send_to_aggregators(engine, self.own, self.source, round, self.messages, work)?;
-        work.exchange_nanoseconds += nanoseconds(begin);
-        let Some(aggregator) = engine.own_aggregator() else { return Ok(()) };
-        for (peer, bytes) in arrived {
-            if let Some((window, proof)) = keeper.admit(aggregator, round, work)? {
-                let blocks = engine.domains.blocks(aggregator, round);
-                let placed = window.place_message(proof, bytes, peers.index(peer), blocks);
-                work.copied_bytes += placed;
-                keeper.placed(aggregator, round, window, placed);
+        for step in engine.steps() {
+            keeper.before_waiting(work);
+            let begin = Instant::now();
+            let arrived =
+                peers.send_to_aggregators(engine, self.own, self.source, (round, &step), self.messages, work)?;
+            work.exchange_nanoseconds += nanoseconds(begin);
+            let Some(aggregator) = engine.own_aggregator() else { continue };
+            for (peer, bytes) in arrived {
+                if let Some((window, proof)) = keeper.admit(aggregator, round, work)? {
+                    let blocks = engine.domains.blocks(aggregator, round);
+                    let placed = window.place_message(proof, bytes, peers.index(peer), blocks);
+                    work.copied_bytes += placed;
+                    keeper.placed(aggregator, round, window, placed);
+                }
             }
         }
         Ok(())

@@ -88,9 +88,10 @@ pub fn corpus(ranks: usize) -> Vec<Workload> {
     // E4: uneven shares of one array.
     all.push(dealt("E4: uneven blocks", ranks, (0..count).map(|k| (0, 8 * (276 + number(k + 5, 415)), rank_of(k)))));
     let mut strided = Workload { name: "strided runs side by side".to_owned(), ranks: vec![Extents::new(); ranks] };
+    let behind = 100_000.max(150 * (13 * count + 4) + 100);
     for (rank, extents) in strided.ranks.iter_mut().enumerate() {
         extents.push_run(Run { offset: 5 + 13 * rank as u64, length: 13, stride: 13 * count + 4, count: 150 });
-        extents.push(100_000 + 64 * rank as u64, 64);
+        extents.push(behind + 64 * rank as u64, 64);
     }
     all.push(strided);
     all
