@@ -5,12 +5,13 @@ mod common;
 mod striped;
 
 use std::path::Path as FilePath;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use afflux_collective::{CollectiveError, CollectiveFile, Hints, Holes, Part, Path, ReadOptions, WriteOptions};
 use afflux_comm::{Communicator, threads};
 use afflux_plan::Partition;
-use afflux_storage::{OpenMode, Storage, StorageFileExt};
+use afflux_storage::{Fault, FaultyStorage, Lasting, OpenMode, Operation, Storage, StorageFileExt};
 use common::{SENTINEL, Workload, dealt, end, expected, payload};
 use striped::{STRIPES_MAX, StripedStorage};
 
@@ -191,6 +192,41 @@ fn requests_at_a_storage_target_are_bounded_on_several_nodes() {
                     let most = storage.seen.most.load(Ordering::SeqCst);
                     assert!(most <= requests.parse().unwrap(), "{most} requests at once: {ranks_per_node} {hints:?}");
                 }
+            }
+        }
+    }
+}
+
+/// A request that fails while others wait for their turn: the same error on all ranks, and nobody waits for ever.
+#[test]
+fn the_kth_request_fails_while_aggregators_take_turns() {
+    let holes = dealt("holes", 6, (0..90).map(|k| (k % 5, 20, usize::try_from(k).unwrap())));
+    let hints = [("requests_per_ost", "1"), ("cb_nodes", "6"), ("cb_buffer_size", "256"), ("afflux_cb_depth", "2")];
+    let hints = Hints::from_pairs(hints).unwrap();
+    for operation in [Operation::Write, Operation::Read] {
+        for nodes in [[0; 6], [0, 0, 0, 1, 1, 1]] {
+            for k in (1..).step_by(3) {
+                let striped = StripedStorage::new(64, 3);
+                let length = usize::try_from(end(&holes)).unwrap();
+                let file = striped.memory.open(FilePath::new(NAME), OpenMode::CreateNew).unwrap();
+                file.write_all_at(&vec![SENTINEL; length], 0).unwrap();
+                let storage = FaultyStorage::new(Arc::new(striped.clone()));
+                storage.inject(Fault::medium(operation, k, Lasting::Once));
+                let errors = threads::run_on_nodes(&nodes, |comm| {
+                    let file =
+                        CollectiveFile::open(&comm, &storage, FilePath::new(NAME), OpenMode::ReadWrite, hints.clone());
+                    let own = &holes.ranks[comm.rank()];
+                    let options = WriteOptions { path: Path::TwoPhase, holes: Holes::Fill { gap_bytes_max: 40 } };
+                    file.unwrap().write_all(own, &[&payload(own)], &options, Part::none()).err()
+                });
+                assert!(errors.windows(2).all(|pair| pair[0] == pair[1]), "{operation:?} {k}: {errors:?}");
+                assert!(striped.seen.most.load(Ordering::SeqCst) <= 1);
+                if storage.failures() == 0 {
+                    assert!(errors[0].is_none() && k > 3, "{operation:?} {k}: {errors:?}");
+                    assert_eq!(striped.memory.contents(FilePath::new(NAME)).unwrap(), expected(&holes, length));
+                    break;
+                }
+                assert!(matches!(errors[0], Some(CollectiveError::Io { .. })), "{operation:?} {k}: {errors:?}");
             }
         }
     }
