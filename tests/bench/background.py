@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -74,6 +75,9 @@ def print_phases(reports):
 
 def main():
     options = parse()
+    # So that what was made goes with us, the run under way included.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     directory = tempfile.mkdtemp(prefix="afflux-background-", dir=options.directory)
     try:
         model, out = os.path.join(directory, "model.toml"), os.path.join(directory, "run.nc")
