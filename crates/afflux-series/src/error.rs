@@ -8,6 +8,11 @@ use afflux_container::{ElementType, WriteError};
 
 use crate::{MemoryBound, Step};
 
+/// A set as messages call it: the default set has no name.
+pub(crate) fn named(set: &str) -> String {
+    if set.is_empty() { "the default set".to_owned() } else { format!("set `{set}`") }
+}
+
 /// Why a writer could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,7 +21,7 @@ pub enum OpenError {
     #[error("{0}")]
     Settings(String),
     /// The points of a set cannot be.
-    #[error("set `{set}`: {problem}")]
+    #[error("{named}: {problem}", named = named(.set))]
     Points {
         /// Name of the set.
         set: String,
@@ -85,8 +90,7 @@ pub enum OpenError {
 pub enum FlushError {
     /// Ranks hold different rows.
     #[error(
-        "ranks disagree about the rows of set `{set}`: rank 0 has {expected}, rank {rank} has {found}; every rank appends every due step"
-    )]
+        "ranks disagree about the rows of {named}: rank 0 has {expected}, rank {rank} has {found}; every rank appends every due step", named = named(.set))]
     Disagree {
         /// Name of the set.
         set: String,
@@ -111,8 +115,7 @@ pub enum FlushError {
     },
     /// A set misses a due row.
     #[error(
-        "set `{set}` has no row for step {step}, which was due before step {flush_step}: append every due step of every set"
-    )]
+        "{named} has no row for step {step}, which was due before step {flush_step}: append every due step of every set", named = named(.set))]
     RowMissing {
         /// Name of the set.
         set: String,
@@ -143,7 +146,7 @@ pub enum FlushError {
     #[error(transparent)]
     Container(#[from] WriteError),
     /// Replayed rows could not be written over those of the file.
-    #[error("cannot rewrite rows of set `{set}`: {source}")]
+    #[error("cannot rewrite rows of {named}: {source}", named = named(.set))]
     Rewrite {
         /// Name of the set.
         set: String,
@@ -197,7 +200,7 @@ pub enum RebalanceError {
         problem: String,
     },
     /// The new map loses points, gives them twice, or names some that the set does not have. The old owners stay.
-    #[error("set `{set}`: {problem}")]
+    #[error("{named}: {problem}", named = named(.set))]
     Points {
         /// Name of the set.
         set: String,
@@ -245,9 +248,8 @@ impl RebalanceError {
 /// A value that a restarted solver gives otherwise than the file has it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "set `{set}`, point {point}, variable `{variable}`{}, step {step}: the file has {in_file}, the run gives {given}",
-    component.map_or(String::new(), |component| format!(", component {component}"))
-)]
+    "{named}, point {point}, variable `{variable}`{}, step {step}: the file has {in_file}, the run gives {given}",
+    component.map_or(String::new(), |component| format!(", component {component}")), named = named(.set))]
 #[non_exhaustive]
 pub struct Difference {
     /// Name of the set.
@@ -281,7 +283,7 @@ pub enum AppendError {
         count: usize,
     },
     /// The row has too few or too many variables.
-    #[error("set `{set}` has {expected} variables, the row has {found}")]
+    #[error("{named} has {expected} variables, the row has {found}", named = named(.set))]
     VariableCount {
         /// Name of the set.
         set: String,
@@ -313,7 +315,7 @@ pub enum AppendError {
         found: usize,
     },
     /// Steps must ascend.
-    #[error("step {step} of set `{set}` comes after step {last}: steps ascend, and each is appended once")]
+    #[error("step {step} of {named} comes after step {last}: steps ascend, and each is appended once", named = named(.set))]
     StepOrder {
         /// Name of the set.
         set: String,
@@ -329,7 +331,7 @@ pub enum AppendError {
         step: Step,
     },
     /// A due step was left out.
-    #[error("set `{set}`: step {step} leaves a hole, step {expected} is due before it")]
+    #[error("{named}: step {step} leaves a hole, step {expected} is due before it", named = named(.set))]
     Hole {
         /// Name of the set.
         set: String,
@@ -340,9 +342,8 @@ pub enum AppendError {
     },
     /// A resumed run begins too late.
     #[error(
-        "set `{set}`: the file is sealed up to step {watermark} and the run goes on at step {step}, so the row due at step {due} would \
-         be missing; restart the solver from a checkpoint at step {due} or before (a checkpoint() with each of the solver's prevents this)"
-    )]
+        "{named}: the file is sealed up to step {watermark} and the run goes on at step {step}, so the row due at step {due} would \
+         be missing; restart the solver from a checkpoint at step {due} or before (a checkpoint() with each of the solver's prevents this)", named = named(.set))]
     ResumeHole {
         /// Name of the set.
         set: String,
@@ -355,9 +356,8 @@ pub enum AppendError {
     },
     /// A resumed run begins before the file does.
     #[error(
-        "set `{set}`: the file begins with the row of step {begin}, and the run goes on at step {step} with a row due at step {due}: no \
-         row can be put before the first; write another file, or give rows from step {begin} on"
-    )]
+        "{named}: the file begins with the row of step {begin}, and the run goes on at step {step} with a row due at step {due}: no \
+         row can be put before the first; write another file, or give rows from step {begin} on", named = named(.set))]
     BeforeFile {
         /// Name of the set.
         set: String,
@@ -370,9 +370,8 @@ pub enum AppendError {
     },
     /// A resumed run begins behind rows that are damaged.
     #[error(
-        "set `{set}`: column {column} (steps {first} to {last}) is damaged, and the run goes on at step {step}: restart the solver from \
-         step {first} or before, so that all of it is written anew"
-    )]
+        "{named}: column {column} (steps {first} to {last}) is damaged, and the run goes on at step {step}: restart the solver from \
+         step {first} or before, so that all of it is written anew", named = named(.set))]
     Damaged {
         /// Name of the set.
         set: String,
@@ -387,9 +386,8 @@ pub enum AppendError {
     },
     /// A resumed run gives a sealed step a later time than the file does.
     #[error(
-        "set `{set}`: step {step} is given the time {time}, in the file it has {in_file}: does the solver count its steps from 0 again? \
-         Then say where it stands with step_offset (a run that goes on behind the file: step_offset({next}))"
-    )]
+        "{named}: step {step} is given the time {time}, in the file it has {in_file}: does the solver count its steps from 0 again? \
+         Then say where it stands with step_offset (a run that goes on behind the file: step_offset({next}))", named = named(.set))]
     CountsAnew {
         /// Name of the set.
         set: String,
@@ -406,7 +404,7 @@ pub enum AppendError {
     #[error("{0}")]
     Differs(Box<Difference>),
     /// The file's own row could not be read, or written over, to replay one.
-    #[error("set `{set}`, step {step}: cannot replay: {source}")]
+    #[error("{named}, step {step}: cannot replay: {source}", named = named(.set))]
     Replay {
         /// Name of the set.
         set: String,
@@ -416,7 +414,7 @@ pub enum AppendError {
         source: std::io::Error,
     },
     /// A patch was left out or given twice.
-    #[error("set `{set}`, step {step}: {problem}")]
+    #[error("{named}, step {step}: {problem}", named = named(.set))]
     Patches {
         /// Name of the set.
         set: String,
@@ -436,4 +434,17 @@ pub enum AppendError {
     /// The row made a flush due, and that failed.
     #[error(transparent)]
     Flush(#[from] FlushError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_without_a_name_is_called_the_default_set() {
+        let problem =
+            |set: &str| OpenError::Points { set: set.to_owned(), problem: "two points have one id".to_owned() };
+        assert_eq!(problem("").to_string(), "the default set: two points have one id");
+        assert_eq!(problem("far").to_string(), "set `far`: two points have one id");
+    }
 }

@@ -18,6 +18,7 @@ use afflux_comm::agree::{Failure, agree};
 use afflux_comm::{Communicator, Received, Reduce};
 
 use crate::directory::{Answer, Request, Wrongs};
+use crate::error::named;
 use crate::local_points::{LocalPoints, Roster};
 use crate::local_set::LocalSet;
 use crate::moves::{Asked, Assembled, Moves, assemble, pack, requests, unpack};
@@ -114,12 +115,12 @@ impl SeriesWriter {
         if let Some(step) = self.step
             && let Some(late) = self.sets.iter().find(|set| is_late(set, step))
         {
-            let name = &late.name;
+            let name = named(&late.name);
             return Err(format!(
-                "set `{name}` has no whole row for step {step} yet: rebalance between steps, when every due row has been appended"
+                "{name} has no whole row for step {step} yet: rebalance between steps, when every due row has been appended"
             ));
         }
-        points.check().map_err(|problem| format!("set `{}`: {problem}", local.name))
+        points.check().map_err(|problem| format!("{}: {problem}", named(&local.name)))
     }
 
     /// Collective: every rank's own checks, and that all mean the same. Returns one more than the step at which the ranks

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use afflux_container::{PointRow, PointSource, PointTable, SetSpec};
 
 use crate::directory::{Block, DirectoryShape};
+use crate::error::named;
 use crate::local_points::{LocalPoints, Patch, order_of};
 use crate::merge::{Claim, Claims, Merged};
 use crate::numbers::{Numbers, NumbersBuilder, Stretch};
@@ -353,7 +354,9 @@ fn judge(set: &ProbeSet, doubles: &Found, missing: &Found) -> Result<Vec<String>
                     "{text}; register each point on one rank, or choose Duplicates::LowestRank for points on shared faces"
                 ));
             }
-            Duplicates::LowestRank => warnings.push(format!("set `{}`: {text}; the lowest rank keeps each", set.name)),
+            Duplicates::LowestRank => {
+                warnings.push(format!("{}: {text}; the lowest rank keeps each", named(&set.name)))
+            }
         }
     }
     if missing.count > 0 {
@@ -365,7 +368,7 @@ fn judge(set: &ProbeSet, doubles: &Found, missing: &Found) -> Result<Vec<String>
                 ));
             }
             Orphans::Fill => {
-                warnings.push(format!("set `{}`: {text}; they stand in the file with fill values", set.name));
+                warnings.push(format!("{}: {text}; they stand in the file with fill values", named(&set.name)));
             }
         }
     }

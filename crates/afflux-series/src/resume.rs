@@ -22,6 +22,7 @@ use afflux_storage::StorageFile;
 use crate::buffer::Buffer;
 use crate::builder::Replay;
 use crate::column_check::{ColumnChecker, ColumnOnFile};
+use crate::error::named;
 use crate::layout::Segment;
 use crate::local_set::LocalSet;
 use crate::replay::{ChunkMap, Damage, Replaying};
@@ -149,7 +150,7 @@ impl Takeover<'_> {
             };
             if !is_sound {
                 let columns =
-                    format!("set `{}` has {rows} rows, of steps {steps:?}, every {cadence} steps", local.name);
+                    format!("{} has {rows} rows, of steps {steps:?}, every {cadence} steps", named(&local.name));
                 return Err(OpenError::Damaged { count: 1, columns });
             }
         }
@@ -183,7 +184,7 @@ impl Takeover<'_> {
                 let (variables, geometry) = (&layout.variables[..], &layout.geometry);
                 let on_file = ColumnOnFile { set, column, rows, variables, geometry, chunks: map.column(column) };
                 let part = checker.part(&on_file).unwrap_or_else(|error| {
-                    outcome = Err((0, format!("cannot read column {column} of set `{}`: {error}", local.name)));
+                    outcome = Err((0, format!("cannot read column {column} of {}: {error}", named(&local.name))));
                     0
                 });
                 sums.push(Reduce::sum(part));

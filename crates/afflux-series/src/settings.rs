@@ -1,6 +1,7 @@
 //! What a description must be: each rank checks its own, rank 0 that they agree.
 
 use crate::builder::SeriesBuilder;
+use crate::error::named;
 use crate::{OpenError, STEP_MAX, SealOnSignal};
 
 impl SeriesBuilder {
@@ -20,20 +21,20 @@ impl SeriesBuilder {
         }
         for set in &self.sets {
             if set.variables.is_empty() {
-                return refuse(format!("set `{}` needs at least one variable", set.name));
+                return refuse(format!("{} needs at least one variable", named(&set.name)));
             }
             if set.cadence_steps > STEP_MAX {
-                let name = &set.name;
-                return refuse(format!("set `{name}`: a cadence of {} steps is beyond {STEP_MAX}", set.cadence_steps));
+                let name = named(&set.name);
+                return refuse(format!("{name}: a cadence of {} steps is beyond {STEP_MAX}", set.cadence_steps));
             }
             if set.cadence_steps == 0 {
                 return refuse(format!(
-                    "set `{}`: a cadence of 0 steps means nothing; give 1 for every step",
-                    set.name
+                    "{}: a cadence of 0 steps means nothing; give 1 for every step",
+                    named(&set.name)
                 ));
             }
             if let Some(variable) = set.variables.iter().find(|variable| variable.spec.components == Some(0)) {
-                return refuse(format!("variable `{}` of set `{}` has 0 components", variable.spec.name, set.name));
+                return refuse(format!("variable `{}` of {} has 0 components", variable.spec.name, named(&set.name)));
             }
             let points = set.points.check().and_then(|()| set.expected.check());
             points.map_err(|problem| OpenError::Points { set: set.name.clone(), problem })?;
@@ -61,10 +62,10 @@ impl SeriesBuilder {
             format!("hints {:?}", self.hints),
         ];
         for set in &self.sets {
-            lines.push(format!("set `{}` every {} steps", set.name, set.cadence_steps));
-            lines.push(format!("policies of set `{}`: {:?}, {:?}", set.name, set.duplicates, set.orphans));
+            lines.push(format!("{} every {} steps", named(&set.name), set.cadence_steps));
+            lines.push(format!("policies of {}: {:?}, {:?}", named(&set.name), set.duplicates, set.orphans));
             for variable in &set.variables {
-                lines.push(format!("variable {:?} of set `{}`", variable.spec, set.name));
+                lines.push(format!("variable {:?} of {}", variable.spec, named(&set.name)));
             }
         }
         lines
