@@ -33,7 +33,7 @@ figures = [
 images = os.path.join(os.path.dirname(document), "images")
 parts = [
     f"Made by `tests/bench/measuring_figures.sh` on {host['cpu']}, {host['cores']} processors, {host['kernel']}; nodes are virtual ones of "
-    "this machine, with links shaped to 1 Gbit/s.",
+    f"this machine, with links shaped to 1 Gbit/s. Mean load of the last quarter of an hour, our own included: {text('load.txt')}.",
     "#### Communication",
     tables("comm.md"),
     "\n\n".join(f"![{words}](images/{name})" for name, words in figures if os.path.exists(os.path.join(images, name))),

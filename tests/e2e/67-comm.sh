@@ -81,6 +81,15 @@ found=$(pgrep -af "$afflux bench worker")
 [ -z "$found" ] && ok "agents end with the command" || not_ok "agents end with the command" "$found"
 rm -rf "$directory"/afflux-bench-*
 
+if [ -n "${AFFLUX_OPENMPI:-}" ]; then
+    on_mpi openmpi 3
+    works "the ranks of a launcher are the two processes" "${afflux_on_mpi[@]}" bench comm --mechanisms pipe,mpi --sizes 1 --repetitions 2 --json
+    for mechanism in pipe mpi; do
+        count=$(grep -c "\"mechanism\":\"$mechanism\".*\"measure\":\"round-trip\"" <<<"$output")
+        [ "$count" -eq 1 ] && ok "$mechanism is measured once" || not_ok "$mechanism is measured $count times" "$output"
+    done
+    on_every_rank 2 "hosts are the launcher's" openmpi 2 bench comm --host elsewhere
+fi
 exits 2 "no such mechanism" "$afflux" bench comm --mechanisms smoke
 exits 2 "no such placement" "$afflux" bench comm --placements moon
 exits 2 "a message of nothing" "$afflux" bench comm --sizes 0

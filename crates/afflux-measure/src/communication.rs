@@ -11,6 +11,8 @@ pub mod burst;
 pub mod channel;
 mod in_process;
 mod lane;
+#[cfg(feature = "mpi")]
+pub mod launched;
 pub mod loggp;
 pub mod mechanism;
 pub mod mpi;
@@ -30,7 +32,7 @@ pub mod tables;
 
 pub use lane::{AGENT_ROLE, MPI_ROLE};
 pub use mechanism::Mechanism;
-pub use options::{Options, ROUND_TRIPS_OF_THE_SOURCE, sizes_of_the_source};
+pub use options::{JobAgents, Options, ROUND_TRIPS_OF_THE_SOURCE, sizes_of_the_source};
 pub use placement::{Host, Placement};
 pub use record::{Measured, Record};
 pub use run::{Progress, run};

@@ -7,7 +7,7 @@ use super::mpi::{Job, Mpi};
 use super::options::Options;
 use super::placement::{Host, Placement, Spots};
 use super::record::{Measured, Record};
-use super::station::{Start, Station, StationError, helper};
+use super::station::{Start, Station, StationError, helper, ready};
 use crate::host::Host as Machine;
 use crate::janitor::Janitor;
 use std::time::Duration;
@@ -88,6 +88,10 @@ impl Lanes {
 
     fn add_pair(&mut self, options: &Options, spots: &Spots<'_>) -> usize {
         let [driver, server] = spots.hosts;
+        if let Some(job) = &options.job {
+            let server_host = server.map(|host| host.address.clone());
+            return self.add_station(Station::pair(ready(&job.driver), ready(&job.server), [None; 2], server_host));
+        }
         let processors = spots.processors.map_or([None; 2], |processors| processors.map(Some));
         let server_host = server.map(|host| host.address.clone());
         self.add_station(Station::pair(agent_on(options, driver), agent_on(options, server), processors, server_host))
@@ -99,18 +103,18 @@ impl Lanes {
             let result = Measured::Absent { reason: missing.reason.clone() };
             absent.push(self.record_of(mechanism, Some(missing.name.clone()), result));
         }
-        for mpi in &options.mpis {
+        let of_launcher = options.job.iter().map(|job| (&job.mpi, ready(&job.ranks)));
+        let others = options.mpis.iter().map(|mpi| (&mpi.name, job_of(mpi, mechanism, spots)));
+        for (name, start) in of_launcher.chain(others) {
             let shares = |lane: &&Lane| {
                 let one_job = [Mechanism::Mpi, Mechanism::MpiSpawned];
-                lane.mpi.as_ref() == Some(&mpi.name)
-                    && one_job.contains(&lane.mechanism)
-                    && one_job.contains(&mechanism)
+                lane.mpi.as_ref() == Some(name) && one_job.contains(&lane.mechanism) && one_job.contains(&mechanism)
             };
             let station = match self.lanes.iter().find(shares) {
                 Some(lane) => lane.station,
-                None => self.add_station(Station::single(job_of(mpi, mechanism, spots), spots.processors)),
+                None => self.add_station(Station::single(start, spots.processors)),
             };
-            self.add_lane(mechanism, Some(mpi.name.clone()), station);
+            self.add_lane(mechanism, Some(name.clone()), station);
         }
     }
 

@@ -160,6 +160,12 @@ fn family_name(family: Family) -> &'static str {
     }
 }
 
+/// What the MPI of this program calls itself, in short; empty without.
+#[must_use]
+pub fn name_of_this() -> String {
+    short_name(&BuildReport::this().mpi_version)
+}
+
 /// `Open MPI v4.1.4, package: ...` as `Open MPI v4.1.4`, `MPICH Version: 4.0.2 ...` as `MPICH 4.0.2`: up to the first number.
 fn short_name(version: &str) -> String {
     let mut words = Vec::new();

@@ -4,7 +4,7 @@
 //! travel by MPI too. Whoever waits for orders looks now and then and sleeps between: an idle job keeps no processor busy while
 //! something else is measured.
 
-use super::agent::{Reply, Request, describe, place};
+use super::agent::{Agent, Reply, Request, describe, place};
 use super::burst::{Buffers, Burst, Timing, drive, serve};
 use super::channel::Channel;
 use super::mechanism::Mechanism;
@@ -28,8 +28,9 @@ const ORDER_BYTES_MAX: u64 = 1 << 20;
 
 /// Orders of rank 0.
 #[derive(Debug, Serialize, Deserialize)]
-enum Order {
+pub(super) enum Order {
     Place(Option<usize>),
+    Ask(Request),
     Serve(Burst),
     Land,
     Leave,
@@ -48,7 +49,7 @@ impl Channel for Link<'_> {
     }
 }
 
-fn other(error: CommError) -> io::Error {
+pub(super) fn other(error: CommError) -> io::Error {
     io::Error::other(error)
 }
 
@@ -69,22 +70,15 @@ pub fn run(program: &Program, input: impl BufRead, output: impl Write) -> io::Re
     if comm.rank() > 0 {
         return follow(&MpiLink::to_rank(&world, 0));
     }
-    let mut leader = Leader {
-        program,
-        peer: (comm.size() > 1).then(|| MpiLink::to_rank(&world, 1)),
-        world,
-        child: None,
-        buffers: Buffers::default(),
-        placed: None,
-    };
+    let mut leader = Leader::new(program.clone(), world, (comm.size() > 1).then_some(1));
     let served = helper::serve(input, output, |request| leader.answer(&request));
     leader.leave()?;
     served
 }
 
 /// Rank 0.
-struct Leader<'a> {
-    program: &'a Program,
+pub(super) struct Leader {
+    program: Program,
     world: MpiWorld,
     /// The other rank of the world.
     peer: Option<MpiLink>,
@@ -95,8 +89,14 @@ struct Leader<'a> {
     placed: Option<[usize; 2]>,
 }
 
-impl Leader<'_> {
-    fn answer(&mut self, request: &Request) -> Reply {
+impl Leader {
+    /// Rank 0 of a world; `peer` is the other side.
+    pub(super) fn new(program: Program, world: MpiWorld, peer: Option<usize>) -> Self {
+        let peer = peer.map(|peer| MpiLink::to_rank(&world, peer));
+        Self { program, world, peer, child: None, buffers: Buffers::default(), placed: None }
+    }
+
+    pub(super) fn answer(&mut self, request: &Request) -> Reply {
         let result = match request {
             Request::Describe => describe().map(Reply::Agent),
             Request::InProcess(mechanism, burst, processors) => {
@@ -163,23 +163,37 @@ impl Leader<'_> {
     }
 
     /// Lets the others go.
-    fn leave(self) -> io::Result<()> {
-        if let Some(children) = self.child {
-            order(&children.link(0), &Order::Leave)?;
-            children.disconnect().map_err(other)?;
-        }
-        self.peer.map_or(Ok(()), |peer| order(&peer, &Order::Leave))
+    fn leave(&mut self) -> io::Result<()> {
+        self.leave_child()?;
+        self.peer.as_ref().map_or(Ok(()), |peer| order(peer, &Order::Leave))
+    }
+
+    fn leave_child(&mut self) -> io::Result<()> {
+        let Some(children) = self.child.take() else { return Ok(()) };
+        order(&children.link(0), &Order::Leave)?;
+        children.disconnect().map_err(other)
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        let _ = self.leave_child();
     }
 }
 
 /// Does what rank 0 orders, until it lets us go.
-fn follow(link: &MpiLink) -> io::Result<()> {
+pub(super) fn follow(link: &MpiLink) -> io::Result<()> {
     let mut buffers = Buffers::default();
+    let mut agent = Agent::default();
     loop {
         wait_politely(link)?;
         let done = match receive(link)? {
             Order::Place(processor) => place(processor),
             Order::Serve(burst) => serve(&mut Link(link), &burst, &mut buffers),
+            Order::Ask(request) => {
+                send(link, &agent.answer(request))?;
+                continue;
+            }
             Order::Land => {
                 send(link, &Landing::here()?)?;
                 continue;
@@ -208,13 +222,13 @@ fn result(link: &MpiLink) -> io::Result<()> {
     receive::<Result<(), String>>(link)?.map_err(io::Error::other)
 }
 
-fn send(link: &MpiLink, value: &impl Serialize) -> io::Result<()> {
+pub(super) fn send(link: &MpiLink, value: &impl Serialize) -> io::Result<()> {
     let bytes = serde_json::to_vec(value)?;
     link.send(&(bytes.len() as u64).to_be_bytes()).map_err(other)?;
     link.send(&bytes).map_err(other)
 }
 
-fn receive<T: DeserializeOwned>(link: &MpiLink) -> io::Result<T> {
+pub(super) fn receive<T: DeserializeOwned>(link: &MpiLink) -> io::Result<T> {
     let mut length = [0; 8];
     link.receive(&mut length).map_err(other)?;
     let length = u64::from_be_bytes(length);

@@ -3,9 +3,30 @@
 use super::mechanism::Mechanism;
 use super::mpi::{MissingMpi, Mpi};
 use super::placement::{Host, Placement};
+use super::station::Begin;
 use crate::helper::{Launcher, Program};
 use crate::timing::Rule;
+use std::fmt;
 use std::time::Duration;
+
+/// The two sides of a job that a launcher started, in whose rank 0 the benchmark runs.
+#[derive(Clone)]
+pub struct JobAgents {
+    /// Its MPI, in short.
+    pub mpi: String,
+    /// The driving side of channels.
+    pub driver: Begin,
+    /// Their serving side.
+    pub server: Begin,
+    /// Both ranks, for MPI itself by the transport that the launcher has chosen.
+    pub ranks: Begin,
+}
+
+impl fmt::Debug for JobAgents {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("JobAgents").field("mpi", &self.mpi).finish_non_exhaustive()
+    }
+}
 
 /// The options of a run.
 #[derive(Debug, Clone)]
@@ -18,6 +39,8 @@ pub struct Options {
     pub launcher: Launcher,
     /// Other machines.
     pub hosts: Vec<Host>,
+    /// The job whose ranks are the two sides; helpers are, without.
+    pub job: Option<JobAgents>,
     /// Mechanisms, in the order of the tables.
     pub mechanisms: Vec<Mechanism>,
     /// Placements, in order.

@@ -4,13 +4,14 @@
 //! MPI job). Agents are started when they are first needed. After a failure that may have left one side waiting both are ended, and started anew for
 //! the next mechanism: a mechanism that hangs costs its time-out and nothing else.
 
-use super::agent::{Agent, ChannelId, Description, Reply, Request};
+use super::agent::{ChannelId, Description, Reply, Request};
 use super::burst::{Burst, Timing};
 use super::channel::Supplies;
 use super::mechanism::Mechanism;
 use crate::helper::{Helper, HelperError};
 use crate::janitor::{Janitor, JanitorError};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// What can go wrong at a station.
@@ -26,9 +27,6 @@ pub enum StationError {
     /// An agent could not do what it was asked.
     #[error("{0}")]
     Refused(String),
-    /// Ranks of the job that we run in could not speak with each other.
-    #[error(transparent)]
-    Comm(#[from] afflux::comm::CommError),
 }
 
 /// An agent as the coordinator sees it.
@@ -57,14 +55,19 @@ impl Control for Helper {
 }
 
 /// An agent in this thread: it does what it was asked when its reply is asked for.
-#[derive(Default)]
-pub struct Inside {
-    /// The agent.
-    pub agent: Agent,
-    requests: std::collections::VecDeque<Request>,
+pub struct Inside<F> {
+    answer: F,
+    requests: VecDeque<Request>,
 }
 
-impl Control for Inside {
+impl<F: FnMut(Request) -> Reply> Inside<F> {
+    /// An agent that answers so.
+    pub fn new(answer: F) -> Self {
+        Self { answer, requests: VecDeque::new() }
+    }
+}
+
+impl<F: FnMut(Request) -> Reply> Control for Inside<F> {
     fn post(&mut self, request: &Request) -> Result<(), StationError> {
         self.requests.push_back(request.clone());
         Ok(())
@@ -72,12 +75,22 @@ impl Control for Inside {
 
     fn reply(&mut self, _: Duration) -> Result<Reply, StationError> {
         let request = self.requests.pop_front();
-        Ok(request.map_or(Reply::Done, |request| self.agent.answer(request)))
+        Ok(request.map_or(Reply::Done, &mut self.answer))
     }
 }
 
+/// Gives an agent that needs no start.
+pub type Begin = Rc<dyn Fn() -> Box<dyn Control>>;
+
 /// Starts an agent, and tells the janitor of it.
 pub type Start = Box<dyn Fn(&mut Janitor) -> Result<Box<dyn Control>, StationError>>;
+
+/// The start of an agent that needs none.
+#[must_use]
+pub fn ready(begin: &Begin) -> Start {
+    let begin = Rc::clone(begin);
+    Box::new(move |_| Ok(begin()))
+}
 
 /// The start of a helper by these words, which must be an agent of our own version.
 #[must_use]

@@ -16,7 +16,7 @@ pub struct Record {
     /// Which MPI, or the launcher's template.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub variant: Option<String>,
-    /// The machine that was asked for, where it is another one.
+    /// The machine that was asked for, where it is another one; for MPI all of them, with commas.
     pub target: Option<String>,
     /// Processes that were started at once.
     pub at_once: usize,

@@ -199,7 +199,10 @@ fn mpi_lanes(options: &Options, method: Method) -> Vec<Lane> {
         let job = Job { mechanism: Mechanism::MpiSpawned, ranks: 1, hosts: &hosts, crowded };
         let (words, environment) = mpi.launch(&job, MPI_ROLE);
         let station = Station::single(helper(words, environment, START_PATIENCE), None);
-        Lane::new(method, Some(mpi.name.clone()), None, Way::Mpi(station))
+        // All of them: MPI chooses among its hosts.
+        let names = hosts.join(",");
+        let target = (!hosts.is_empty()).then(|| Host { name: names.clone(), address: names });
+        Lane::new(method, Some(mpi.name.clone()), target, Way::Mpi(station))
     });
     found.chain(missing).collect()
 }

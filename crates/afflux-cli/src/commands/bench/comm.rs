@@ -3,6 +3,7 @@
 use super::results::{self, Kind, Shown};
 use super::worker::{find_mpis, program_at, this_program};
 use crate::failure::Failure;
+use afflux::comm::launch::{self, Launch};
 use afflux_measure::communication::{
     self, Host, Mechanism, Options, Placement, ROUND_TRIPS_OF_THE_SOURCE, Record, page, placement::Reading,
     sizes_of_the_source, source_tables, tables,
@@ -22,6 +23,7 @@ use std::path::PathBuf;
                   Examples:\n  afflux bench comm --html comm.html\n  \
                   afflux bench comm --mechanisms pipe,unix-stream,tcp --sizes 65536 --json\n  \
                   afflux bench comm --host node2 --link-mbit 1000\n  \
+                  mpirun -n 2 --map-by node afflux bench comm\n  \
                   afflux bench comm --host n2=10.0.0.2 --launcher 'ip netns exec {host} {}'"
 )]
 pub struct Comm {
@@ -79,13 +81,27 @@ fn parse_size(text: &str) -> Result<usize, String> {
 impl Comm {
     /// Measures and prints.
     pub fn run(&self) -> Result<(), Failure> {
+        if self.shown.is_of_earlier_results() {
+            return self.shown.show::<Results>(|_, _| Ok(Vec::new()));
+        }
+        let mut options = self.options()?;
+        if let Launch::Mpi { ranks: 2.. } = launch::detect().map_err(Failure::failed)? {
+            if !self.hosts.is_empty() || !self.placements.is_empty() {
+                return Err(Failure::usage(
+                    "under a launcher its ranks are the two processes: leave out --host and --placements",
+                ));
+            }
+            if !join_job(&mut options)? {
+                return Ok(());
+            }
+        }
         self.shown.show::<Results>(|bar, found| {
             let progress = &mut |progress: communication::Progress| {
                 bar.set_length(progress.steps as u64);
                 bar.set_position(progress.done as u64);
                 bar.set_message(progress.what);
             };
-            communication::run(&self.options()?, progress, found).map_err(Failure::failed)
+            communication::run(&options, progress, found).map_err(Failure::failed)
         })
     }
 
@@ -99,6 +115,7 @@ impl Comm {
             program,
             launcher: self.launcher.clone(),
             hosts: self.hosts.clone(),
+            job: None,
             mechanisms: self.mechanisms.clone(),
             placements: self.placements(),
             mpis,
@@ -120,6 +137,28 @@ impl Comm {
         let wanted = if self.hosts.is_empty() { Reading::Processor } else { Reading::Node };
         Placement::ALL.into_iter().filter(|placement| placement.reading() == wanted).collect()
     }
+}
+
+/// Makes the ranks of the job that a launcher has started the two processes. Returns `false` on ranks that have served.
+#[cfg(feature = "mpi")]
+fn join_job(options: &mut Options) -> Result<bool, Failure> {
+    let Some((job, host)) = communication::launched::join(&options.program).map_err(Failure::failed)? else {
+        return Ok(false);
+    };
+    options.placements = vec![if host.is_some() { Placement::TwoNodes } else { Placement::Free }];
+    options.hosts = host.into_iter().collect();
+    options.job = Some(job);
+    // No launcher works within a job of another; the transport is the launcher's choice.
+    options.mpis.clear();
+    options.missing_mpis.clear();
+    options.mechanisms.retain(|mechanism| !matches!(mechanism, Mechanism::MpiShared | Mechanism::MpiTcp));
+    Ok(true)
+}
+
+/// Without MPI a launcher of several processes has been refused before.
+#[cfg(not(feature = "mpi"))]
+fn join_job(_: &mut Options) -> Result<bool, Failure> {
+    Ok(true)
 }
 
 /// Results of this benchmark.

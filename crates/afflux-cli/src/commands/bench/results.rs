@@ -53,6 +53,11 @@ pub trait Kind {
 }
 
 impl Shown {
+    /// Whether nothing is to be measured.
+    pub fn is_of_earlier_results(&self) -> bool {
+        !self.from.is_empty()
+    }
+
     /// Shows what `measure` finds, or results that were kept. `measure` is given what to do with each as soon as it is there.
     pub fn show<K: Kind>(
         &self,
