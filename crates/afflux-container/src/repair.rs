@@ -9,7 +9,7 @@
 use crate::SeriesFile;
 use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected, stored_end};
 use crate::format::{FormatError, ObjectHeader};
-use crate::reader::ReadError;
+use crate::reader::{ReadError, SealState};
 use crate::writer::{SealSlot, temporary_path};
 use afflux_storage::{OpenMode, Storage, StorageFile, StorageFileExt};
 use std::fmt;
@@ -149,6 +149,23 @@ struct Patient<'a> {
     file: Arc<dyn StorageFile>,
 }
 
+/// What a repair starts from.
+struct Found {
+    state: SealState,
+    seal_offset: u64,
+    /// Datasets that grow: path within the file, address of the header, sealed rows.
+    growing: Vec<(String, u64, u64)>,
+}
+
+/// The length of a file and the end that its superblock states, where that is missing: the length always leads while a writer is at work.
+pub(crate) fn cut_off(file: &dyn StorageFile) -> io::Result<Option<(u64, u64)>> {
+    let mut superblock: Superblock = [0; SUPERBLOCK_BYTES];
+    let read = file.read_full_at(&mut superblock, 0)?;
+    let (length, stored) = (file.len()?, stored_end(&superblock));
+    let is_cut = read == SUPERBLOCK_BYTES && is_expected(&superblock) && length < stored;
+    Ok(is_cut.then_some((length, stored)))
+}
+
 impl Patient<'_> {
     fn io(&self, doing: &'static str) -> impl Fn(io::Error) -> RepairError + use<> {
         let path = self.path.to_owned();
@@ -160,10 +177,8 @@ impl Patient<'_> {
     }
 
     fn repair(&self, report: &mut RepairReport) -> Result<(), RepairError> {
-        let reader = SeriesFile::over(Arc::clone(&self.file), self.path)?;
-        let state = *reader.state();
-        let (seal_offset, growing) = (reader.anatomy()?.seal_offset, reader.growing()?);
-        drop(reader);
+        let (found, cut_length) = self.examine()?;
+        let Found { state, seal_offset, growing } = found;
         let length = self.file.len().map_err(self.io("ask for the length of"))?;
         let mut superblock: Superblock = [0; SUPERBLOCK_BYTES];
         let read = self.file.read_full_at(&mut superblock, 0).map_err(self.io("read"))?;
@@ -175,7 +190,7 @@ impl Patient<'_> {
         let added = state.closed && stored <= length;
         let end = if added { state.allocation_end_bytes.max(stored) } else { state.allocation_end_bytes };
         if length < end {
-            self.set_len(length, end, report)?;
+            self.set_len(cut_length.unwrap_or(length), end, report)?;
         }
         for (label, header, rows) in growing {
             self.cut(label, header, rows, report)?;
@@ -187,7 +202,9 @@ impl Patient<'_> {
             report.superblock_written = true;
         }
         if length > end {
-            self.set_len(length, end, report)?;
+            self.set_len(cut_length.unwrap_or(length), end, report)?;
+        } else if let Some(before) = cut_length {
+            report.length_changed = Some((before, end));
         }
         if !state.closed {
             let slot = SealSlot {
@@ -203,6 +220,28 @@ impl Patient<'_> {
             report.closed = true;
         }
         self.file.sync_data().map_err(self.io("make durable"))
+    }
+
+    /// What the file holds. One whose tail was cut off is given its length back first, since HDF5 reads nothing behind the end: then its length
+    /// as it was is returned too. Where that does not help, the file is left as it was.
+    fn examine(&self) -> Result<(Found, Option<u64>), RepairError> {
+        let failure = match self.describe() {
+            Ok(found) => return Ok((found, None)),
+            Err(failure) => failure,
+        };
+        let Some((length, stored)) = cut_off(&*self.file).map_err(self.io("read"))? else {
+            return Err(failure.into());
+        };
+        self.file.set_len(stored).map_err(self.io("set the length of"))?;
+        self.describe().map(|found| (found, Some(length))).or_else(|failure| {
+            self.file.set_len(length).map_err(self.io("set the length of"))?;
+            Err(failure.into())
+        })
+    }
+
+    fn describe(&self) -> Result<Found, ReadError> {
+        let reader = SeriesFile::over(Arc::clone(&self.file), self.path)?;
+        Ok(Found { state: *reader.state(), seal_offset: reader.anatomy()?.seal_offset, growing: reader.growing()? })
     }
 
     fn set_len(&self, before: u64, length: u64, report: &mut RepairReport) -> Result<(), RepairError> {

@@ -37,7 +37,10 @@ impl SeriesBuilder {
     pub fn open(self, comm: &dyn Communicator) -> Result<SeriesWriter, OpenError> {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
-        let Registration { sets, warnings, resumed, mut container, bound } = self.register(&*comm)?;
+        let Registration { sets, warnings, mut resumed, mut container, bound } = self.register(&*comm)?;
+        if let (Some(state), Existing::Resume(Replay::Rewrite)) = (&mut resumed, self.existing) {
+            state.derive_last_steps(self.sets.iter().map(|set| set.cadence_steps));
+        }
         let lengths =
             Lengths { chunk_steps: self.chunk_steps, window_steps: self.window_steps, two_windows: self.in_background };
         let writes_scale = comm.rank() == 0;

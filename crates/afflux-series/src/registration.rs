@@ -4,10 +4,13 @@
 //! broadcast follows. Two or three collectives whatever the number of points, sets and ranks. If a rank refuses its own description,
 //! all learn it from the answer.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use afflux_comm::{CommError, Communicator};
 use afflux_container::{ContainerWriter, Durability, FileSpec, PointSource, ResumeError, SetGeometry, VariableSpec};
+
+use afflux_storage::FileSystemKind;
 
 use crate::builder::{Existing, SeriesBuilder};
 use crate::directory::{Block, Directory, DirectoryShape};
@@ -166,6 +169,7 @@ impl SeriesBuilder {
         };
         let points: Vec<&dyn PointSource> = registered.iter().map(|set| &set.pieces as &dyn PointSource).collect();
         let (container, resumed) = self.take_file(&spec, &points).map_err(|error| (0, error))?;
+        registered[0].warnings.extend(file_system_warning(&self.path, container.file().file_system()));
         Ok((registered, container, resumed, bound))
     }
 
@@ -278,6 +282,20 @@ fn answer(comm: &dyn Communicator, common: Vec<u8>, replies: Vec<Vec<u8>>) -> Re
     }
     let own = reply.split_off(usize::try_from(length).expect("it came in a message"));
     Ok((reply, own))
+}
+
+/// What is left of our promises on a file system whose nodes do not see each other's writes at once and in order.
+fn file_system_warning(path: &Path, kind: FileSystemKind) -> Option<String> {
+    let name = match kind {
+        FileSystemKind::Nfs => "NFS",
+        _ if kind.is_coherent() == Some(false) => "a network file system whose clients cache",
+        _ => return None,
+    };
+    Some(format!(
+        "{} lies on {name}: ranks of several nodes may lose one another's samples there, and readers on other nodes must wait until it \
+         is closed; a second writer may be seen late",
+        path.display()
+    ))
 }
 
 /// The message of [`Common`].

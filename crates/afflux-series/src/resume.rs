@@ -57,6 +57,16 @@ impl FileState {
         Self { watermark, rewriting_from, epoch, sets: resumed.sets.iter().map(sealed).collect() }
     }
 
+    /// For rows that are to be given again: the last step of each set follows from the first, whatever damage has made of it. Where it
+    /// was not damaged it is the same.
+    pub fn derive_last_steps(&mut self, cadences: impl Iterator<Item = Step>) {
+        for (set, cadence) in self.sets.iter_mut().zip(cadences) {
+            if let Some((first, last)) = &mut set.steps {
+                *last = first.saturating_add(set.rows.saturating_sub(1).saturating_mul(cadence));
+            }
+        }
+    }
+
     pub fn encode(&self, message: &mut Encoder) {
         // Steps are at most 2^62, so one more is a number.
         let end = |step: Option<Step>| step.map_or(0, |step| step + 1);

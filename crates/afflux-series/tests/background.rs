@@ -15,7 +15,7 @@ use afflux_series::state::WriterState;
 use afflux_series::{
     AppendError, FlushError, Point, ProbeSet, SeriesBuilder, SeriesWriter, SetId, Statistics, Variable,
 };
-use afflux_storage::{Fault, FaultyStorage, Lasting, Operation, PosixStorage};
+use afflux_storage::{Fault, FaultyStorage, FileSystemKind, Lasting, Operation, PosixStorage};
 use common::{Owners, Row, Shape, Workload, check};
 use gate::GatedStorage;
 
@@ -280,4 +280,24 @@ fn a_dropped_writer_leaves_no_writes_behind() {
     std::thread::sleep(Duration::from_millis(30));
     assert!(std::fs::read(&path).unwrap() == after_drop);
     assert_eq!(SeriesFile::open(&path).unwrap().state().watermark, None);
+}
+
+#[test]
+fn a_file_system_whose_clients_cache_is_warned_of_on_every_rank() {
+    let directory = tempfile::tempdir().unwrap();
+    for (kind, says) in [
+        (FileSystemKind::Nfs, Some("lies on NFS")),
+        (FileSystemKind::Cached, Some("clients cache")),
+        (FileSystemKind::Local, None),
+        (FileSystemKind::Unknown, None),
+    ] {
+        let storage = GatedStorage { kind, ..GatedStorage::default() };
+        let workload = Workload { storage: Some(Arc::new(storage)), ..Workload::one_set(4) };
+        let path = directory.path().join(format!("{kind:?}.nc"));
+        let warnings = threads::run(2, |comm| common::open(&path, &workload, &comm).unwrap().0.warnings().to_vec());
+        for warnings in warnings {
+            assert_eq!(warnings.len(), usize::from(says.is_some()), "{warnings:?}");
+            assert!(says.is_none_or(|says| warnings[0].contains(says)), "{warnings:?}");
+        }
+    }
 }

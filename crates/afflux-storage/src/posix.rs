@@ -156,6 +156,8 @@ fn kind_of(magic: rustix::fs::FsWord) -> FileSystemKind {
         0x0BD0_0BD0 => FileSystemKind::Lustre,
         0x4750_4653 => FileSystemKind::Gpfs,
         0x6969 => FileSystemKind::Nfs,
+        // SMB1, SMB2 and later, AFS, 9P.
+        0xFF53_4D42 | 0xFE53_4D42 | 0x5346_414F | 0x0102_1997 => FileSystemKind::Cached,
         // ext, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs, overlay.
         0xEF53 | 0x5846_5342 | 0x9123_683E | 0xF2F5_2010 | 0x2FC1_2FC1 | 0x0102_1994 | 0x8584_58F6 | 0x794C_7630 => {
             FileSystemKind::Local
@@ -270,5 +272,20 @@ mod tests {
         link_then_unlink(&from, &to).unwrap();
         assert_eq!(std::fs::read(&to).unwrap(), b"new");
         assert!(!from.exists());
+    }
+
+    #[test]
+    fn file_systems_whose_clients_cache_are_known_by_their_numbers() {
+        let numbers = [
+            (0xEF53, FileSystemKind::Local, Some(true)),
+            (0x0BD0_0BD0, FileSystemKind::Lustre, Some(true)),
+            (0x6969, FileSystemKind::Nfs, Some(false)),
+            (0xFE53_4D42, FileSystemKind::Cached, Some(false)),
+            (0x0102_1997, FileSystemKind::Cached, Some(false)),
+            (0x6573_5546, FileSystemKind::Unknown, None),
+        ];
+        for (number, kind, is_coherent) in numbers {
+            assert_eq!((kind_of(number), kind.is_coherent()), (kind, is_coherent), "{number:#x}");
+        }
     }
 }

@@ -23,6 +23,20 @@ pub enum FileSystemKind {
     Gpfs,
     /// NFS: no locks between clients that cache.
     Nfs,
+    /// Another one whose clients cache on their own (SMB, AFS, 9P): a write on one node may be seen on another much later, or not in order.
+    Cached,
+}
+
+impl FileSystemKind {
+    /// Whether processes on several nodes see each other's writes at once and in order, as POSIX has it; `None` where nothing is known.
+    #[must_use]
+    pub fn is_coherent(self) -> Option<bool> {
+        match self {
+            Self::Unknown => None,
+            Self::Local | Self::Lustre | Self::Gpfs => Some(true),
+            Self::Nfs | Self::Cached => Some(false),
+        }
+    }
 }
 
 /// A layout that repeats: stripe `n` lies on target `n mod stripe_count`.

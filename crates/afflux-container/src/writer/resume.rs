@@ -35,6 +35,7 @@ use crate::driver::superblock::{SUPERBLOCK_BYTES, Superblock, amend, is_expected
 use crate::format::{ChunkIndex, FormatError, ObjectHeader, UNDEFINED};
 use crate::names::check_spec;
 use crate::reader::{Anatomy, ReadError, SealState, TableAnatomy};
+use crate::repair::cut_off;
 use crate::{FileSpec, PointSource, SeriesFile, SetGeometry};
 use afflux_storage::{OpenMode, Storage, StorageFile, StorageFileExt};
 use hdf5_metno::sync::sync;
@@ -176,6 +177,9 @@ impl Place<'_> {
 
     /// Opens the file as a reader and compares it with what the run would write.
     fn look(&self, spec: &FileSpec) -> Result<Found, ResumeError> {
+        if let Some((length, stored)) = cut_off(&*self.file).map_err(|error| self.io("read", error))? {
+            return Err(self.damaged(format!("its tail is cut off: it has {length} bytes of {stored}")));
+        }
         let failed = |error| self.read_error(error);
         let file = SeriesFile::over(Arc::clone(&self.file), self.path).map_err(failed)?;
         let differences = differences(spec, self.points, &file).map_err(failed)?;

@@ -72,6 +72,38 @@ fn flags_and_ends_that_another_program_left_are_set_right() {
     assert!(!verification.is_whole());
 }
 
+/// HDF5 reads nothing behind the end of a file: without its length nobody could say what is left of it.
+#[test]
+fn a_tail_that_was_cut_off_is_said_to_be_and_given_back_as_zeros() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.nc");
+    let (mut writer, mut engine) = create(&path);
+    engine.flush(&mut writer, &[9, 9]);
+    engine.flush(&mut writer, &[21, 21]);
+    writer.close().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let (mut repaired, mut left) = (0, 0);
+    for cut in (8..whole.len()).step_by(whole.len() / 60) {
+        std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+        let resumed = ContainerWriter::resume(Arc::new(PosixStorage), &path, &two_sets());
+        let refused = resumed.err().expect("it lacks its tail").to_string();
+        assert!(refused.contains("cut off") || whole.len() - cut < 48, "{cut} bytes less: {refused}");
+        let Ok(report) = repair(&PosixStorage, &path) else {
+            assert!(std::fs::read(&path).unwrap() == whole[..whole.len() - cut], "{cut} bytes less: left as it was");
+            left += 1;
+            continue;
+        };
+        let lengths = (whole.len() as u64 - cut as u64, whole.len() as u64);
+        assert_eq!(report.length_changed, Some(lengths), "{report}");
+        // Behind the last sealed row there are zeros anyway.
+        let nothing_lost = std::fs::read(&path).unwrap() == whole;
+        let is_whole = SeriesFile::open(&path).unwrap().verify(&mut |_| {}).is_whole();
+        assert_eq!(is_whole, nothing_lost, "{cut} bytes less");
+        repaired += 1;
+    }
+    assert!(repaired > 3 && left > 0, "{repaired} repaired, {left} left");
+}
+
 #[test]
 fn a_file_in_use_is_refused_and_a_left_over_is_removed() {
     let directory = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use afflux_storage::{OpenMode, PosixStorage, Storage, StorageFile};
+use afflux_storage::{FileSystemKind, OpenMode, PosixStorage, Storage, StorageFile};
 
 #[derive(Default)]
 pub struct Gate {
@@ -34,16 +34,19 @@ impl Gate {
 #[derive(Clone, Default)]
 pub struct GatedStorage {
     pub gate: Arc<Gate>,
+    /// What the storage says of itself.
+    pub kind: FileSystemKind,
 }
 
 struct GatedFile {
     inner: Arc<dyn StorageFile>,
     gate: Arc<Gate>,
+    kind: FileSystemKind,
 }
 
 impl Storage for GatedStorage {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(GatedFile { inner: PosixStorage.open(path, mode)?, gate: self.gate.clone() }))
+        Ok(Arc::new(GatedFile { inner: PosixStorage.open(path, mode)?, gate: self.gate.clone(), kind: self.kind }))
     }
     fn rename_no_clobber(&self, from: &Path, to: &Path) -> io::Result<()> {
         PosixStorage.rename_no_clobber(from, to)
@@ -78,6 +81,9 @@ impl StorageFile for GatedFile {
     }
     fn sync_data(&self) -> io::Result<()> {
         self.inner.sync_data()
+    }
+    fn file_system(&self) -> FileSystemKind {
+        self.kind
     }
     fn try_lock_exclusive(&self) -> io::Result<bool> {
         self.inner.try_lock_exclusive()
