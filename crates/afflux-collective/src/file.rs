@@ -4,6 +4,7 @@
 //! ([`access`]). Leaves the moving of bytes to `transfer` (independent) and `two_phase`.
 
 mod access;
+mod pending;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{Hash, Hasher};
@@ -26,6 +27,9 @@ use crate::{
     WriteOptions, WriteReport, transfer, two_phase,
 };
 use access::{Chosen, Request};
+use pending::Lanes;
+
+pub use pending::{IN_FLIGHT_MAX, PendingAccess};
 
 /// One shared file, accessed by all ranks of a communicator together. A handle belongs to one thread.
 pub struct CollectiveFile {
@@ -45,6 +49,8 @@ pub struct CollectiveFile {
     messages: RefCell<Vec<u8>>,
     calls: Cell<u64>,
     failed: RefCell<Option<Box<CollectiveError>>>,
+    /// For accesses under way.
+    lanes: RefCell<Lanes>,
 }
 
 /// What all ranks know alike of the file, and what follows.
@@ -123,6 +129,7 @@ impl CollectiveFile {
             messages: RefCell::default(),
             calls: Cell::new(0),
             failed: RefCell::new(None),
+            lanes: RefCell::default(),
         }
     }
 

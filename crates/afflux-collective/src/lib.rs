@@ -29,6 +29,6 @@ mod windows;
 /// What [`CollectiveFile`] takes as the places of bytes in a file.
 pub use afflux_plan::Extents;
 pub use error::{CollectiveError, IoOperation};
-pub use file::CollectiveFile;
+pub use file::{CollectiveFile, IN_FLIGHT_MAX, PendingAccess};
 pub use hints::{HintError, HintFacts, HintReport, Hints, Toggle};
 pub use options::{AccessReport, Holes, Part, Path, ReadOptions, ReadReport, Work, WriteOptions, WriteReport};

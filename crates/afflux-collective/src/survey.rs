@@ -4,7 +4,7 @@
 //! to know where its description is short (regular accesses are, however many pieces they have). Many ranks reduce it to sums,
 //! because no rank may hold a list of all ranks' accesses.
 
-use afflux_comm::{Communicator, Reduce};
+use afflux_comm::{Communicator, PendingReduce, Reduce};
 use afflux_plan::{AccessSummary, ByteRange, Extents, Rank, wire};
 
 use crate::CollectiveError;
@@ -80,11 +80,26 @@ fn survey_of(combined: &[Reduce; WORDS], active_ranks: u64) -> Survey {
 }
 
 fn reduced(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Survey, CollectiveError> {
+    let mut all = all_elements(mine);
+    comm.all_reduce(&mut all)?;
+    Ok(of_elements(all))
+}
+
+/// Collective: begins a survey by sums alone, of which [`of_elements`] makes the result.
+pub(crate) fn start(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Box<dyn PendingReduce>, CollectiveError> {
+    Ok(comm.start_all_reduce(all_elements(mine))?)
+}
+
+fn all_elements(mine: &Statement<'_>) -> Vec<Reduce> {
     let mut all = elements(mine).to_vec();
     all.push(Reduce::sum(u64::from(!mine.extents.is_empty())));
-    comm.all_reduce(&mut all)?;
-    let active_ranks = all.pop().expect("pushed above").value;
-    Ok(survey_of(&all.try_into().expect("as many as there were"), active_ranks))
+    all
+}
+
+/// What the combined elements of all ranks say.
+pub(crate) fn of_elements(mut all: Vec<Reduce>) -> Survey {
+    let active_ranks = all.pop().expect("a survey has elements").value;
+    survey_of(&all.try_into().expect("as many as there were"), active_ranks)
 }
 
 fn gathered(comm: &dyn Communicator, mine: &Statement<'_>) -> Result<Survey, CollectiveError> {

@@ -174,7 +174,7 @@ impl CollectiveFile {
     }
 
     /// Takes what rank 0 said of the file in the first survey; later it is known.
-    fn settle(&self, words: [u64; FILE_WORDS]) {
+    pub(super) fn settle(&self, words: [u64; FILE_WORDS]) {
         self.settled.get_or_init(|| {
             let (traits, existed) = traits_of(words, self.comm.nodes().node_count, self.hints.striping_unit_bytes);
             let targets = traits.stripe_count.map(|count| in_memory(count.get()));
@@ -197,38 +197,65 @@ impl CollectiveFile {
         throttle.is_within_nodes(domains, |aggregator| node.number_of(layout.rank(aggregator))).then_some(throttle)
     }
 
-    /// Collective, unless the path asked for needs no agreement.
-    fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
-        let (toggle, piece_bytes_min) = match request.operation {
-            IoOperation::Read => (self.hints.collective_read, INDEPENDENT_READ_PIECE_BYTES_MIN),
-            IoOperation::Write | IoOperation::Open => (self.hints.collective_write, INDEPENDENT_WRITE_PIECE_BYTES_MIN),
-        };
-        let piece_bytes_min = self.hints.independent_piece_bytes_min.map_or(piece_bytes_min, NonZeroU64::get);
-        let independent = match (request.path, toggle) {
+    /// What rank 0 says of the file; other ranks say nothing.
+    pub(super) fn file_words(&self) -> [u64; FILE_WORDS] {
+        match self.comm.rank() {
+            0 => *self.file_words.get_or_init(|| words_of(&*self.file, self.existed)),
+            _ => [0; FILE_WORDS],
+        }
+    }
+
+    fn toggle(&self, operation: IoOperation) -> Toggle {
+        match operation {
+            IoOperation::Read => self.hints.collective_read,
+            IoOperation::Write | IoOperation::Open => self.hints.collective_write,
+        }
+    }
+
+    /// Why an access needs no agreement, if it is so.
+    pub(super) fn independent_reason(&self, operation: IoOperation, path: Path) -> Option<&'static str> {
+        match (path, self.toggle(operation)) {
             (Path::Independent, _) => Some("asked for"),
             (Path::Auto, Toggle::Disable) => Some("the hints disable collective buffering"),
             (Path::Auto, Toggle::Automatic) if self.comm.size() == 1 => Some("there is one rank"),
             _ => None,
+        }
+    }
+
+    /// How an access on which the ranks have agreed is made, and why.
+    pub(super) fn method_for(
+        &self,
+        operation: IoOperation,
+        path: Path,
+        access: &AccessSummary,
+    ) -> (Method, &'static str) {
+        let piece_bytes_min = match operation {
+            IoOperation::Read => INDEPENDENT_READ_PIECE_BYTES_MIN,
+            IoOperation::Write | IoOperation::Open => INDEPENDENT_WRITE_PIECE_BYTES_MIN,
         };
+        let piece_bytes_min = self.hints.independent_piece_bytes_min.map_or(piece_bytes_min, NonZeroU64::get);
+        match (path, self.toggle(operation)) {
+            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
+            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
+            _ if self.is_throttled() => (Method::TwoPhase, "requests at storage targets are bounded"),
+            _ => choose_method(access, piece_bytes_min),
+        }
+    }
+
+    /// Collective, unless the path asked for needs no agreement.
+    fn decide(&self, request: &Request<'_>, failed: bool, call_hash: u64) -> Result<Decision, CollectiveError> {
+        let independent = self.independent_reason(request.operation, request.path);
         if let Some(reason) = independent {
             let explanation = Explanation::new((Method::Independent, reason), None, None, self.layout());
             return Ok(Decision { explanation, abandoned: false, known: None, description_bytes: 0 });
         }
-        let file = match self.comm.rank() {
-            0 => *self.file_words.get_or_init(|| words_of(&*self.file, self.existed)),
-            _ => [0; FILE_WORDS],
-        };
+        let file = self.file_words();
         let statement = Statement { extents: request.extents, failed, call_hash, file };
         let Survey { access, failed_ranks, call_hashes, known, file, description_bytes } =
             survey(&*self.comm, &statement)?;
         self.check_agreement(call_hashes.0, call_hashes.1)?;
         self.settle(file);
-        let method = match (request.path, toggle) {
-            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
-            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
-            _ if self.is_throttled() => (Method::TwoPhase, "requests at storage targets are bounded"),
-            _ => choose_method(&access, piece_bytes_min),
-        };
+        let method = self.method_for(request.operation, request.path, &access);
         let (method, domains) = match method.0 {
             Method::TwoPhase => match self.domains(&access, known.is_some())? {
                 Some(domains) => (method, Some(domains)),
