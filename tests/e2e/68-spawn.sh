@@ -87,6 +87,12 @@ for row in rows:
     else
         skip "rsh" "no rsh or no in.rshd (rsh-redone-client, rsh-redone-server)"
     fi
+    if [ -n "${AFFLUX_OPENMPI:-}" ]; then
+        remote --methods mpi-spawn --host n1 --host n2 --repetitions 2 --at-once 1,4 >landed.jsonl
+        holds "several processes that MPI spawns at once land on both nodes" landed.jsonl '
+[row] = [row for row in rows if row["variant"].startswith("Open MPI") and row["at_once"] == 4]
+assert set(row["landed"]) == {"n1", "n2"} and sum(row["landed"].values()) == 8, row'
+    fi
     started=$SECONDS
     remote --methods ssh,rpc --host 192.0.2.2 --timeout 1 --at-once 1 --repetitions 30 >silent.jsonl
     holds "a silent host is given up in bounded time" silent.jsonl "

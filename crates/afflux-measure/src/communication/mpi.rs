@@ -200,7 +200,8 @@ impl Mpi {
             }
             Family::OpenMpi => {
                 let slots: Vec<String> = job.hosts.iter().map(|host| format!("{host}:1")).collect();
-                let hosts = ["--bind-to", "none", "--map-by", "ppr:1:node", "-H"].map(str::to_owned);
+                // One rank a host, and more than one only where a rank spawns more processes than there are hosts.
+                let hosts = ["--oversubscribe", "--bind-to", "none", "--map-by", "node", "-H"].map(str::to_owned);
                 hosts.into_iter().chain([slots.join(",")]).collect()
             }
             _ if job.hosts.is_empty() => Vec::new(),
