@@ -133,6 +133,11 @@ fn check(comm: &dyn Communicator, path: &std::path::Path, workload: &Workload, s
         let mut buffers: Vec<&mut [u8]> = back.chunks_mut(99).collect();
         shared.read_all(neighbour, &mut buffers, &ReadOptions { path: *choice }, Part::none()).expect("read_all");
         differences += u32::from(back != payload(neighbour));
+        // The same again, begun now and completed later, a write and a read under way at a time.
+        let write = shared.start_write_all(own.clone(), data.clone(), options).expect("start_write_all");
+        let read = shared.start_read_all(own.clone(), ReadOptions { path: *choice }).expect("start_read_all");
+        write.wait().expect("a write under way");
+        differences += u32::from(read.wait().expect("a read under way").0 != data);
         if let Some(watched) = watched {
             let excess = watched.excess.load(Ordering::Relaxed);
             if excess > 0 {
