@@ -5,6 +5,7 @@ pub mod demo;
 pub mod export;
 pub mod fdtd;
 pub mod info;
+pub mod plan;
 pub mod plot;
 pub mod profile;
 pub mod repair;

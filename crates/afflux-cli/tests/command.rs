@@ -37,6 +37,7 @@ fn every_command_has_help_with_an_example() {
         "info",
         "verify",
         "repair",
+        "plan",
         "plot",
         "watch",
         "export",
@@ -50,6 +51,25 @@ fn every_command_has_help_with_an_example() {
         assert!(help.contains("Example"), "{command}: {help}");
     }
     assert!(works(here.path(), &["--help"]).contains("Exit codes"));
+}
+
+#[test]
+fn a_plan_is_explained_for_a_machine_that_is_not_there() {
+    let here = tempfile::tempdir().unwrap();
+    let machine = ["plan", "--ranks", "24576", "--ranks-per-node", "16", "--bytes", "96g", "--piece", "1k"];
+    let file = ["--stripe-size", "1m", "--stripe-count", "48", "--hint", "requests_per_ost=2"];
+    let arguments = [&machine[..], &file].concat();
+    let text = works(here.path(), &arguments);
+    assert!(text.contains("two-phase") && text.contains("each storage target has one aggregator"), "{text}");
+    let plan = json(&works(here.path(), &[&arguments[..], &["--json"]].concat()));
+    let aggregators = plan["aggregators"].as_array().unwrap();
+    assert_eq!(aggregators.len(), 48);
+    let served: u64 = aggregators.iter().map(|row| row["domain_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(served, 96 << 30);
+    assert_eq!(plan["token_rings"], 96);
+    let error =
+        fails(here.path(), 2, &["plan", "--ranks", "4", "--bytes", "1m", "--piece", "8", "--hint", "cb_nodes=x"]);
+    assert!(error.contains("cb_nodes"), "{error}");
 }
 
 #[test]

@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use afflux_comm::agree::agree;
 use afflux_comm::{Communicator, Reduce};
-use afflux_plan::{AggregatorLayout, Extents, FileTraits, LayoutRequest};
+use afflux_plan::{AggregatorLayout, Extents, FileTraits};
 use afflux_storage::{OpenMode, Storage, StorageFile};
 
 use crate::error::{LocalFailure, from_verdict};
-use crate::memory::{Source, Target, in_memory};
+use crate::memory::{Source, Target};
 use crate::node::Node;
 use crate::survey::FILE_WORDS;
 use crate::two_phase::Own;
@@ -116,7 +116,7 @@ impl CollectiveFile {
     /// compared the hints. Ranks whose hints differ all the same learn of it from the verdict of the first access.
     #[must_use]
     pub fn over(comm: Box<dyn Communicator>, file: Arc<dyn StorageFile>, hints: Hints) -> Self {
-        let first_layout = layout_for(&*comm, &hints, None);
+        let first_layout = hints.layout(&comm.nodes().node_of_rank, None);
         Self {
             comm,
             file,
@@ -299,21 +299,6 @@ impl CollectiveFile {
 /// Collective: success where no rank has failed.
 fn agreed(comm: &dyn Communicator, failed: Option<(u32, String)>) -> Result<(), CollectiveError> {
     agree(comm, failed.map_or(Ok(()), Err), &mut [])?.map_err(|failure| from_verdict(&failure))
-}
-
-/// The aggregators among the ranks of `comm`, for a file striped over `targets`.
-fn layout_for(comm: &dyn Communicator, hints: &Hints, targets: Option<usize>) -> AggregatorLayout {
-    let requests = hints.requests_per_target.map(|requests| in_memory(requests.get()));
-    AggregatorLayout::choose(&LayoutRequest {
-        node_of_rank: &comm.nodes().node_of_rank,
-        count: hints.aggregator_count,
-        per_node_max: hints.aggregators_per_node_max,
-        order: hints.aggregator_order,
-        targets,
-        per_target_max: hints.aggregators_per_target_max,
-        topology: hints.topology,
-        group_size: requests.zip(targets).map(|(requests, targets)| requests.saturating_mul(targets)),
-    })
 }
 
 /// Whether a layout of memory ends within it.

@@ -15,6 +15,7 @@
 mod copy;
 mod error;
 mod file;
+mod foresight;
 mod hints;
 mod memory;
 mod node;
@@ -28,7 +29,12 @@ mod windows;
 
 /// What [`CollectiveFile`] takes as the places of bytes in a file.
 pub use afflux_plan::Extents;
+/// What explanations are made of, see [`Hints::foresee`].
+pub use afflux_plan::{
+    AccessSummary, AggregatorIndex, ByteRange, FileDomains, FileTraits, Locks, Method, Rank, Throttle,
+};
 pub use error::{CollectiveError, IoOperation};
 pub use file::{CollectiveFile, IN_FLIGHT_MAX, PendingAccess};
+pub use foresight::{Foresight, Machine};
 pub use hints::{HintError, HintFacts, HintReport, Hints, Toggle};
 pub use options::{AccessReport, Holes, Part, Path, ReadOptions, ReadReport, Work, WriteOptions, WriteReport};

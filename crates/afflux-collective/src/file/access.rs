@@ -10,7 +10,7 @@ use afflux_plan::{
     even_counts_below,
 };
 
-use super::{CollectiveFile, Settled, hash_of, layout_for};
+use super::{CollectiveFile, Settled, hash_of};
 use crate::error::{LocalFailure, from_verdict};
 use crate::memory::in_memory;
 use crate::node::Node;
@@ -178,7 +178,7 @@ impl CollectiveFile {
         self.settled.get_or_init(|| {
             let (traits, existed) = traits_of(words, self.comm.nodes().node_count, self.hints.striping_unit_bytes);
             let targets = traits.stripe_count.map(|count| in_memory(count.get()));
-            Settled { traits, existed, layout: layout_for(&*self.comm, &self.hints, targets) }
+            Settled { traits, existed, layout: self.hints.layout(&self.comm.nodes().node_of_rank, targets) }
         });
     }
 
