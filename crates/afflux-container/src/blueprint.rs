@@ -45,6 +45,12 @@ pub(crate) enum Value {
 pub(crate) enum Content<'a> {
     None,
     U64(&'a [u64]),
+    /// The contents of datasets of other files; the dataset has none of its own.
+    Virtual(&'a [VirtualPart]),
+    /// The step of every row.
+    Steps(&'a [i64]),
+    /// The time of every row.
+    Times(&'a [f64]),
     /// Something of every point of a set; its datasets come together, in the order of [`PointField::ALL`].
     Points(PointField, &'a dyn PointSource),
 }
@@ -62,6 +68,28 @@ impl PointField {
     /// In the order of their datasets.
     pub(crate) const ALL: [Self; 5] =
         [Self::Id, Self::Coordinate(0), Self::Coordinate(1), Self::Coordinate(2), Self::Name];
+}
+
+/// What a virtual dataset shows of one dataset of another file: all its points and so many rows as the virtual dataset has.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct VirtualPart {
+    /// Name of the file, relative to the folder of the virtual dataset's.
+    pub file: String,
+    /// Path of the dataset within it.
+    pub dataset: String,
+    /// Points of that dataset; the strides hold as many.
+    pub points: u64,
+    /// Where these points stand in the virtual dataset, ascending.
+    pub strides: Vec<Stride>,
+}
+
+/// Positions at equal distances: `count` blocks of `block` positions each, `stride` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stride {
+    pub start: u64,
+    pub stride: u64,
+    pub count: u64,
+    pub block: u64,
 }
 
 /// A dimension of a group.

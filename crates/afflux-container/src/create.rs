@@ -9,7 +9,7 @@
 
 mod attributes;
 
-use crate::blueprint::{Content, Dataset, FileType, Group, PointField, Value, pure_dimension_text};
+use crate::blueprint::{Content, Dataset, FileType, Group, PointField, Value, VirtualPart, pure_dimension_text};
 use crate::hdf::{HdfError, Hid, check, owned, reference};
 use crate::point_source::{try_visit, visit_all};
 use crate::{DatasetIndex, ElementType};
@@ -18,6 +18,7 @@ use hdf5_metno_sys::h5d::H5D_alloc_time_t::H5D_ALLOC_TIME_EARLY;
 use hdf5_metno_sys::h5d::H5D_fill_time_t::H5D_FILL_TIME_NEVER;
 use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::{H5P_CRT_ORDER_INDEXED, H5P_CRT_ORDER_TRACKED, H5P_DEFAULT};
+use hdf5_metno_sys::h5s::H5S_seloper_t::{H5S_SELECT_OR, H5S_SELECT_SET};
 use hdf5_metno_sys::h5s::{H5S_ALL, H5S_UNLIMITED};
 use hdf5_metno_sys::{h5d, h5f, h5g, h5p, h5s, h5t};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
@@ -214,10 +215,12 @@ fn create_dataset(location: hid_t, group: &Group<'_>, dataset: &Dataset<'_>) -> 
         let space = owned("H5Screate_simple", space)?;
         let list = owned("H5Pcreate", h5p::H5Pcreate(*h5p::H5P_CLS_DATASET_CREATE))?;
         object_habits(&list)?;
-        if let Some(chunk) = &dataset.chunk {
+        if let Content::Virtual(parts) = dataset.content {
+            parts.iter().try_for_each(|part| map_part(&list, &lengths, part))?;
+        } else if let Some(chunk) = &dataset.chunk {
             check("H5Pset_chunk", h5p::H5Pset_chunk(list.id(), rank(chunk.len()), chunk.as_ptr()))?;
         }
-        if dataset.file_type != FileType::Dimension {
+        if dataset.file_type != FileType::Dimension && !matches!(dataset.content, Content::Virtual(_)) {
             check("H5Pset_alloc_time", h5p::H5Pset_alloc_time(list.id(), H5D_ALLOC_TIME_EARLY))?;
             if dataset.file_type != FileType::Text {
                 check("H5Pset_fill_time", h5p::H5Pset_fill_time(list.id(), H5D_FILL_TIME_NEVER))?;
@@ -228,6 +231,38 @@ fn create_dataset(location: hid_t, group: &Group<'_>, dataset: &Dataset<'_>) -> 
         }
         let made = h5d::H5Dcreate2(location, name.as_ptr(), type_id, space.id(), H5P_DEFAULT, list.id(), H5P_DEFAULT);
         owned("H5Dcreate2", made)
+    }
+}
+
+/// Adds a part to the creation list of a virtual dataset with these lengths, points first.
+fn map_part(list: &Hid, lengths: &[u64], part: &VirtualPart) -> Result<(), HdfError> {
+    let (file, name) = (c_string("H5Pset_virtual", &part.file)?, c_string("H5Pset_virtual", &part.dataset)?);
+    let (zeros, ones) = (vec![0; lengths.len()], vec![1; lengths.len()]);
+    let with_points =
+        |first: u64, others: &[u64]| -> Vec<u64> { [first].into_iter().chain(others[1..].iter().copied()).collect() };
+    let source_lengths = with_points(part.points, lengths);
+    let null = std::ptr::null();
+    // SAFETY: valid identifiers and NUL-terminated names; all arrays are as long as the rank; under HDF5's lock.
+    unsafe {
+        let rank = rank(lengths.len());
+        let source = owned("H5Screate_simple", h5s::H5Screate_simple(rank, source_lengths.as_ptr(), null))?;
+        // By its corners, not "all": the dataset may have more rows than are shown.
+        let whole =
+            h5s::H5Sselect_hyperslab(source.id(), H5S_SELECT_SET, zeros.as_ptr(), null, source_lengths.as_ptr(), null);
+        check("H5Sselect_hyperslab", whole)?;
+        let shown = owned("H5Screate_simple", h5s::H5Screate_simple(rank, lengths.as_ptr(), null))?;
+        for (index, piece) in part.strides.iter().enumerate() {
+            let start = with_points(piece.start, &zeros);
+            // A stride below the block is refused, also where there is one block only.
+            let stride = with_points(piece.stride.max(piece.block), lengths);
+            let (count, block) = (with_points(piece.count, &ones), with_points(piece.block, lengths));
+            let how = if index == 0 { H5S_SELECT_SET } else { H5S_SELECT_OR };
+            let (start, stride) = (start.as_ptr(), stride.as_ptr());
+            let selected = h5s::H5Sselect_hyperslab(shown.id(), how, start, stride, count.as_ptr(), block.as_ptr());
+            check("H5Sselect_hyperslab", selected)?;
+        }
+        let mapped = h5p::H5Pset_virtual(list.id(), shown.id(), file.as_ptr(), name.as_ptr(), source.id());
+        check("H5Pset_virtual", mapped)
     }
 }
 
@@ -257,7 +292,9 @@ fn write_content(dataset: &Hid, content: &Content<'_>, transfer: &Hid) -> Result
         })
     };
     match content {
-        Content::None => Ok(()),
+        Content::None | Content::Virtual(_) => Ok(()),
+        Content::Steps(values) => write(*h5t::H5T_NATIVE_INT64, values.as_ptr().cast()),
+        Content::Times(values) => write(*h5t::H5T_NATIVE_DOUBLE, values.as_ptr().cast()),
         Content::U64(values) => write(*h5t::H5T_NATIVE_UINT64, values.as_ptr().cast()),
         Content::Points(PointField::Id, points) => {
             let mut ids = Vec::new();

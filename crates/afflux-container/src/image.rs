@@ -148,7 +148,15 @@ impl<'a> Image<'a> {
         while let [first, behind @ ..] = rest {
             rest = behind;
             match first.content {
-                Content::None => {}
+                Content::None | Content::Virtual(_) => {}
+                Content::Steps(values) => {
+                    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    put(&bytes, first.offset)?;
+                }
+                Content::Times(values) => {
+                    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    put(&bytes, first.offset)?;
+                }
                 Content::U64(values) => {
                     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
                     put(&bytes, first.offset)?;

@@ -11,6 +11,7 @@ mod format;
 mod geometry;
 mod hdf;
 mod image;
+mod master;
 mod names;
 mod plain;
 mod point_source;
@@ -22,12 +23,13 @@ mod writer;
 
 pub use geometry::{DatasetIndex, SetGeometry};
 pub use hdf::HdfError;
+pub use master::{MasterError, group_path, write_master};
 pub use names::SpecError;
 pub use plain::read_plain_f64;
 pub use point_source::{PointRow, PointSource};
 pub use reader::{
-    Block, FORMAT_VERSION, Fault, Finding, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo, VariableInfo,
-    Verification, VerifyProgress, slot_checksum,
+    Block, FORMAT_VERSION, Fault, Finding, GroupInfo, ReadError, SEAL_WORDS, SealState, SeriesFile, SetInfo,
+    VariableInfo, Verification, VerifyProgress, listed_groups, slot_checksum,
 };
 pub use repair::{RepairError, RepairReport, repair};
 pub use serial::{SerialError, SerialWindow, SerialWriter};

@@ -19,6 +19,7 @@
 mod anatomy;
 mod block;
 mod error;
+mod groups;
 mod heap;
 mod layout;
 mod raw;
@@ -29,6 +30,7 @@ mod verify;
 pub(crate) use anatomy::{Anatomy, TableAnatomy};
 pub use block::Block;
 pub use error::ReadError;
+pub use groups::{GroupInfo, listed_groups};
 pub use layout::{FORMAT_VERSION, SetInfo, VariableInfo};
 pub use seal::{SEAL_WORDS, SealState, slot_checksum};
 pub(crate) use tail::fault as column_fault;
@@ -36,6 +38,7 @@ pub use verify::{Fault, Finding, Verification, VerifyProgress};
 
 use crate::PointTable;
 use afflux_storage::{OpenMode, Storage, StorageFile};
+use groups::Members;
 use layout::OpenSet;
 use raw::{Checked, RawFile};
 use std::ops::Range;
@@ -60,6 +63,9 @@ pub struct SeriesFile {
     seal: Checked,
     checksums: Checked,
     tails: Tails,
+    /// The files of the groups, where a master was opened; all else here is then the first group's, but for what is cut to the
+    /// smallest watermark and counted over all.
+    members: Option<Members>,
 }
 
 impl SeriesFile {
@@ -101,7 +107,11 @@ impl SeriesFile {
     }
 
     fn open_once(path: &Path) -> Result<Self, ReadError> {
-        Self::learn(RawFile::open(path)?)
+        let file = RawFile::open(path)?;
+        match groups::listed(&file)? {
+            None => Self::learn(file),
+            Some(paths) => Members::open(&file, &paths),
+        }
     }
 
     fn learn(mut file: RawFile) -> Result<Self, ReadError> {
@@ -115,7 +125,7 @@ impl SeriesFile {
             open_sets.push(open);
         }
         let tails = Tails::read(&file, &seal, &state, &checksums, &sets);
-        Ok(Self { file, state, sets, open_sets, seal, checksums, tails })
+        Ok(Self { file, state, sets, open_sets, seal, checksums, tails, members: None })
     }
 
     /// The seal as it was when the file was opened.
@@ -173,6 +183,9 @@ impl SeriesFile {
     /// [`ReadError::Damaged`] where they cannot be read or their ids do not ascend; [`ReadError::OutOfRange`].
     pub fn points(&self, set: usize) -> Result<&PointTable, ReadError> {
         let points = self.set(set)?.points;
+        if let Some(members) = &self.members {
+            return Ok(&members.merged(set)?.table);
+        }
         let open = &self.open_sets[set];
         if let Some(table) = open.points.get() {
             return Ok(table);
@@ -247,6 +260,10 @@ impl SeriesFile {
             let available = components.map_or_else(|| "no components".into(), |count| format!("{count}"));
             return Err(out_of_range("component", component.to_string(), available));
         }
+        if let Some(members) = &self.members {
+            let (member, position) = members.place(set, position)?;
+            return member.series(set, variable, position, component, rows);
+        }
         let component = u64::from(component);
         let ranges = ranges(components.map(|_| component..component + 1), position..position + 1, rows);
         self.file.read::<f64>(&self.open_sets[set].variables[variable], &ranges)
@@ -266,6 +283,9 @@ impl SeriesFile {
     ) -> Result<Block, ReadError> {
         self.check_box(set, variable, &positions, &rows)?;
         let spec = &self.sets[set].variables[variable].spec;
+        if let Some(members) = &self.members {
+            return members.block(set, variable, spec.element, positions, &rows);
+        }
         let ranges = ranges(spec.components.map(|components| 0..u64::from(components)), positions, rows);
         Block::read(&self.file, &self.open_sets[set].variables[variable], spec.element, &ranges)
     }
@@ -273,7 +293,16 @@ impl SeriesFile {
     /// Reads every sealed byte once and reports what is not as it was sealed. Memory stays bounded whatever the file's size.
     /// `progress` is called after every column of chunks.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Verification {
-        verify::Verifier::new(self).run(progress)
+        match &self.members {
+            Some(members) => members.verify(progress),
+            None => verify::Verifier::new(self).run(progress),
+        }
+    }
+
+    /// The files of the groups, where this is a master; none for any other file.
+    #[must_use]
+    pub fn groups(&self) -> Vec<GroupInfo> {
+        self.members.as_ref().map_or_else(Vec::new, Members::describe)
     }
 
     fn set(&self, set: usize) -> Result<&SetInfo, ReadError> {

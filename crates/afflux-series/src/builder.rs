@@ -68,6 +68,7 @@ pub struct SeriesBuilder {
     pub(crate) time_units: String,
     pub(crate) length_units: String,
     pub(crate) attributes: Vec<(String, String)>,
+    pub(crate) groups: usize,
     pub(crate) hints: Hints,
     pub(crate) path_choice: Option<Path>,
     pub(crate) storage: Arc<dyn Storage>,
@@ -93,6 +94,7 @@ impl SeriesBuilder {
             time_units: "s".to_owned(),
             length_units: "m".to_owned(),
             attributes: Vec::new(),
+            groups: 1,
             hints: Hints::default(),
             path_choice: None,
             storage: Arc::new(PosixStorage::new()),
@@ -222,6 +224,19 @@ impl SeriesBuilder {
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.attributes.push((name.into(), text.into()));
+        self
+    }
+
+    /// Files to write (one unless set): each group of neighbouring ranks writes its own, with a watermark of its own, and waits for no
+    /// other group while the run goes on. The file of group 2 of `run.nc` is `run.group-2.nc`; `run.nc` itself is a master of HDF5
+    /// virtual datasets, which reads as the one file that there would be without groups. Our readers show through it what all groups
+    /// have sealed; other programs see the rows there were at the last open or close.
+    ///
+    /// A point is in the group of its rank for the life of the file: a rebalance moves it within its group, and whoever resumes the
+    /// file, with whatever number of ranks, gives each group the points that it had. Every group has a point of every set.
+    #[must_use]
+    pub fn groups(mut self, count: usize) -> Self {
+        self.groups = count;
         self
     }
 

@@ -55,6 +55,9 @@ pub enum OpenError {
         /// The first few, by set, column and steps.
         columns: String,
     },
+    /// The master of a file in groups could not be written.
+    #[error(transparent)]
+    Master(#[from] afflux_container::MasterError),
     /// The collective engine refused.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
@@ -164,6 +167,9 @@ pub enum FlushError {
     /// The exchange of samples failed.
     #[error(transparent)]
     Collective(#[from] afflux_collective::CollectiveError),
+    /// All groups are closed, but the master that shows them as one could not be written; `afflux repair` on it tries again.
+    #[error("the files of all groups are closed, but not their master: {0}")]
+    Master(#[from] afflux_container::MasterError),
     /// A signal asked for a seal, and other ranks did not come to it in time.
     #[error("after a signal, other ranks were waited for {seconds} s without an answer; gave up without sealing")]
     GaveUp {

@@ -14,6 +14,7 @@ mod error;
 mod flight;
 mod flush;
 mod grid;
+mod groups;
 mod holdings;
 mod job;
 mod layout;

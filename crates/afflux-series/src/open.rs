@@ -35,6 +35,11 @@ impl SeriesBuilder {
     /// Collective: registers the points, creates the file under a temporary name, gives it its own, and opens it on every
     /// rank; or takes over the file that is there ([`Existing::Resume`]). Fails on all ranks or on none.
     pub fn open(self, comm: &dyn Communicator) -> Result<SeriesWriter, OpenError> {
+        if self.groups == 1 { self.open_file(comm) } else { self.open_groups(comm) }
+    }
+
+    /// Collective: opens one file for all ranks of the communicator.
+    pub(crate) fn open_file(self, comm: &dyn Communicator) -> Result<SeriesWriter, OpenError> {
         let begin = Instant::now();
         let comm = comm.duplicate()?;
         let Registration { sets, warnings, mut resumed, mut container, bound } = self.register(&*comm)?;
@@ -114,6 +119,7 @@ impl SeriesBuilder {
             helper_bytes_min: self.helper_bytes_min,
             own_file,
             file_path: self.path,
+            group: None,
             staging: Buffer::Heap(Vec::new()),
             path,
             memory_bound: bound.of_path(path),

@@ -100,7 +100,7 @@ impl SeriesBuilder {
     }
 
     /// This rank's settings and points, or why there are none.
-    fn request(&self, refusal: Option<&OpenError>) -> Vec<u8> {
+    pub(crate) fn request(&self, refusal: Option<&OpenError>) -> Vec<u8> {
         let mut message = Encoder::default();
         if let Some(error) = refusal {
             message.word(1).text(&error.to_string());
@@ -173,6 +173,38 @@ impl SeriesBuilder {
         Ok((registered, container, resumed, bound))
     }
 
+    /// On rank 0, of ranks that agree on their settings: the points of all groups together are sound, and no point is in two groups
+    /// (within one, its own registration says what is to be done about doubles).
+    pub(crate) fn settle_points(&self, gathered: &[Vec<u8>]) -> Result<(), (usize, OpenError)> {
+        let ranks = gathered.len();
+        let mut pieces: Vec<Vec<Vec<Piece>>> = self.sets.iter().map(|_| Vec::new()).collect();
+        for (rank, bytes) in gathered.iter().enumerate() {
+            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
+            let mut message = Decoder::new(bytes);
+            message.word().map_err(damaged)?;
+            for _ in 0..message.count(8).map_err(damaged)? {
+                message.text().map_err(damaged)?;
+            }
+            for set in &mut pieces {
+                let count = message.count(8).map_err(damaged)?;
+                let patches = (0..count).map(|_| Piece::decode(&mut message)).collect::<Result<_, _>>();
+                set.push(patches.map_err(damaged)?);
+            }
+        }
+        for (set, pieces) in self.sets.iter().zip(pieces) {
+            let refuse = |problem: String| Err((0, OpenError::Points { set: set.name.clone(), problem }));
+            let mut counts = vec![0_u64; self.groups];
+            for (rank, patches) in pieces.iter().enumerate() {
+                counts[rank * self.groups / ranks] += patches.iter().map(Piece::points).sum::<u64>();
+            }
+            if let Some(empty) = counts.iter().position(|&count| count == 0) {
+                return refuse(format!("group {empty} has none of its points; write fewer groups"));
+            }
+            registry::settle(set, pieces).map_err(|error| (0, error))?;
+        }
+        Ok(())
+    }
+
     /// The most memory that the writer takes on rank 0.
     fn bound_on_root(&self, registered: &[Registered]) -> MemoryBound {
         let load = RegistrationLoad::of(registered.iter().flat_map(|set| set.pieces.all()));
@@ -196,7 +228,7 @@ impl SeriesBuilder {
                     return Ok((resumed.writer, Some(state)));
                 }
                 Err(ResumeError::Missing { .. }) => afflux_container::Existing::Refuse,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.master_hint().unwrap_or_else(|| error.into())),
             },
         };
         let mut created = ContainerWriter::create_from(&*self.storage, &self.path, spec, points, existing)?;

@@ -58,6 +58,7 @@ impl SeriesBuilder {
             format!("resume_check {:?}", self.resume_check),
             format!("units of time `{}` and length `{}`", self.time_units, self.length_units),
             format!("attributes {:?}", self.attributes),
+            format!("groups {}", self.groups),
             format!("write_path {:?}", self.path_choice),
             format!("hints {:?}", self.hints),
         ];

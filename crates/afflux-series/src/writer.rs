@@ -12,6 +12,7 @@ use crate::background::Helpers;
 use crate::buffer::Buffer;
 use crate::builder::SeriesBuilder;
 use crate::flight::{Flight, Wait};
+use crate::groups::Group;
 use crate::local_set::LocalSet;
 use crate::replay::{GivenRow, Replaying, Settlement};
 use crate::route::Route;
@@ -93,6 +94,8 @@ pub struct SeriesWriter {
     /// This rank's handle on the file, for its own writes.
     pub(crate) own_file: Arc<dyn StorageFile>,
     pub(crate) file_path: PathBuf,
+    /// The other groups, where the file is one of several.
+    pub(crate) group: Option<Group>,
     /// Where blocks are put together; with the job while that is under way.
     pub(crate) staging: Buffer,
     pub(crate) path: afflux_collective::Path,
@@ -353,7 +356,16 @@ impl SeriesWriter {
 
     /// Collective: seals everything, closes the file and says what it cost. After a failure it releases what the writer
     /// holds, seals nothing and returns the first cause.
+    ///
+    /// With groups this is where they meet: the failure of one is an error on the ranks of all.
     pub fn close(mut self) -> Result<Statistics, FlushError> {
+        match self.group.take() {
+            None => self.close_file(),
+            Some(group) => group.close(self.close_file()),
+        }
+    }
+
+    fn close_file(mut self) -> Result<Statistics, FlushError> {
         self.land()?;
         if self.state != WriterState::Open {
             return Err(self.refused());

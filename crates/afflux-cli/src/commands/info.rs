@@ -4,7 +4,7 @@ use super::{open, set_label};
 use crate::failure::Failure;
 use crate::{output, quantity};
 use afflux::ElementType;
-use afflux::file::{SeriesFile, SetInfo};
+use afflux::file::{GroupInfo, SeriesFile, SetInfo};
 use clap::Args;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -30,7 +30,19 @@ struct FileReport {
     closed: bool,
     seals: u64,
     attributes: Vec<(String, String)>,
+    groups: Vec<GroupReport>,
     sets: Vec<SetReport>,
+}
+
+/// The file of a group.
+#[derive(Serialize)]
+struct GroupReport {
+    file: String,
+    file_bytes: u64,
+    watermark: Option<u64>,
+    closed: bool,
+    /// Points of each set.
+    points: Vec<u64>,
 }
 
 #[derive(Serialize)]
@@ -74,10 +86,26 @@ impl Info {
             closed: file.state().closed,
             seals: file.state().sequence,
             attributes: file.attributes(),
+            groups: file.groups().into_iter().map(group_report).collect(),
             sets,
         };
         if self.json { output::print_json(&report) } else { output::print(&text(&report)) }
     }
+}
+
+fn group_report(group: GroupInfo) -> GroupReport {
+    GroupReport {
+        file: group.path.display().to_string(),
+        file_bytes: group.file_bytes,
+        watermark: group.watermark,
+        closed: group.closed,
+        points: group.points,
+    }
+}
+
+/// How far something is sealed, in words.
+fn sealed(watermark: Option<u64>) -> String {
+    watermark.map_or_else(|| "nothing".to_owned(), |step| format!("up to step {step}"))
 }
 
 fn payload_bytes(set: &SetInfo) -> u64 {
@@ -132,7 +160,7 @@ pub fn type_name(element: ElementType) -> &'static str {
 
 fn text(report: &FileReport) -> String {
     let mut text = String::new();
-    let sealed = report.watermark.map_or_else(|| "nothing".to_owned(), |step| format!("up to step {step}"));
+    let sealed_all = sealed(report.watermark);
     let state = if report.closed { "closed in good order" } else { "open: being written, or its writer was killed" };
     let _ = writeln!(text, "file       {}", report.file);
     let _ = writeln!(
@@ -141,7 +169,17 @@ fn text(report: &FileReport) -> String {
         quantity::bytes(report.file_bytes),
         quantity::bytes(report.payload_bytes)
     );
-    let _ = writeln!(text, "sealed     {sealed}; {state}");
+    let _ = writeln!(text, "sealed     {sealed_all}; {state}");
+    for group in &report.groups {
+        let points: u64 = group.points.iter().sum();
+        let _ = writeln!(
+            text,
+            "group      {}: {} points, {}",
+            group.file,
+            quantity::count(points),
+            sealed(group.watermark)
+        );
+    }
     for (name, value) in &report.attributes {
         let _ = writeln!(text, "attribute  {name} = {value}");
     }

@@ -71,6 +71,9 @@ pub struct Synth {
     /// Seconds that a step takes: the run computes nothing and waits instead.
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     step_seconds: f64,
+    /// Groups of ranks, each of which writes a file of its own; F is then a master that shows them as one.
+    #[arg(long, value_name = "G", default_value_t = 1)]
+    groups: usize,
     /// The file.
     #[arg(long, value_name = "F")]
     out: PathBuf,
@@ -167,6 +170,7 @@ impl Synth {
     fn builder(&self, ids: &[i64]) -> SeriesBuilder {
         let builder = SeriesWriter::at(&self.out)
             .window_steps(self.window)
+            .groups(self.groups)
             .existing(self.existing.existing())
             .durability(self.durability.into())
             .step_offset(self.step_offset);

@@ -18,7 +18,10 @@ const STREAM_BYTES: usize = 256 * 1024;
 /// Bytes of a dataset's first contents; of names, the elements and the heap behind them.
 pub(super) fn content_bytes(content: &Content<'_>) -> u64 {
     match content {
-        Content::None => 0,
+        // A master is laid out by HDF5 alone.
+        Content::None | Content::Virtual(_) => 0,
+        Content::Steps(values) => size_of_val(*values) as u64,
+        Content::Times(values) => size_of_val(*values) as u64,
         Content::U64(values) => size_of_val(*values) as u64,
         Content::Points(PointField::Name, points) => {
             let mut heap = HeapMeasure::default();

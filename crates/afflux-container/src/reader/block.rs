@@ -33,6 +33,28 @@ impl Block {
         })
     }
 
+    /// No value of a type.
+    pub(super) fn empty(element: ElementType) -> Self {
+        match element {
+            ElementType::F32 => Self::F32(Vec::new()),
+            ElementType::F64 => Self::F64(Vec::new()),
+            ElementType::I32 => Self::I32(Vec::new()),
+            ElementType::I64 => Self::I64(Vec::new()),
+        }
+    }
+
+    /// Adds values of the same type; `None` where they are of another.
+    pub(super) fn append(&mut self, more: Self) -> Option<()> {
+        match (self, more) {
+            (Self::F32(all), Self::F32(more)) => all.extend(more),
+            (Self::F64(all), Self::F64(more)) => all.extend(more),
+            (Self::I32(all), Self::I32(more)) => all.extend(more),
+            (Self::I64(all), Self::I64(more)) => all.extend(more),
+            _ => return None,
+        }
+        Some(())
+    }
+
     /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -10,6 +10,7 @@ use crate::DatasetIndex;
 use crate::checksum::{RunPlace, run_checksum};
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// Bytes of values read at once; a single point's rows of a column may be more.
 const BLOCK_BYTES: u64 = 8 << 20;
@@ -49,12 +50,28 @@ impl Verification {
     pub fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }
+
+    /// What makes a file unreadable as a whole.
+    pub(super) fn unreadable(what: String) -> Self {
+        Self { findings: vec![Finding::new(None, None, None, Fault::Unreadable { what })], ..Self::default() }
+    }
+
+    /// Adds what was found in another file.
+    pub(super) fn add(&mut self, other: Self) {
+        self.columns_checked += other.columns_checked;
+        self.columns_unchecked += other.columns_unchecked;
+        self.rows_checked += other.rows_checked;
+        self.bytes_checked += other.bytes_checked;
+        self.findings.extend(other.findings);
+    }
 }
 
 /// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
+    /// The file, where several were verified as one.
+    pub file: Option<PathBuf>,
     /// Name of the set; `None` for what concerns the whole file.
     pub set: Option<String>,
     /// Column of chunks.
@@ -146,8 +163,17 @@ pub enum Fault {
     },
 }
 
+impl Finding {
+    fn new(set: Option<String>, column: Option<u64>, row: Option<u64>, fault: Fault) -> Self {
+        Self { file: None, set, column, row, fault }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(formatter, "{}: ", file.display())?;
+        }
         match self.set.as_deref() {
             None => write!(formatter, "file: ")?,
             Some("") => write!(formatter, "default set")?,
@@ -209,7 +235,7 @@ impl<'file> Verifier<'file> {
     /// Checks all sets; `progress` is called after every column.
     pub fn run(mut self, progress: &mut dyn FnMut(VerifyProgress)) -> Verification {
         if let Some(slot) = self.file.state().broken_slot {
-            self.report.findings.push(Finding { set: None, column: None, row: None, fault: Fault::SealSlot { slot } });
+            self.report.findings.push(Finding::new(None, None, None, Fault::SealSlot { slot }));
         }
         let columns = self.file.sets().iter().map(super::SetInfo::columns_sealed).sum();
         let mut columns_done = 0;
@@ -233,7 +259,7 @@ impl<'file> Verifier<'file> {
 
     fn find(&mut self, set: usize, column: Option<u64>, row: Option<u64>, fault: Fault) {
         let set = Some(self.file.sets()[set].name.clone());
-        self.report.findings.push(Finding { set, column, row, fault });
+        self.report.findings.push(Finding::new(set, column, row, fault));
     }
 
     /// Every growing dataset must have the sealed rows.

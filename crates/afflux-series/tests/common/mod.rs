@@ -64,6 +64,7 @@ pub struct Workload {
     pub storage: Option<Arc<dyn Storage>>,
     /// Added to every value: a solver that does not repeat itself.
     pub drift: u64,
+    pub groups: usize,
 }
 
 impl Workload {
@@ -88,6 +89,7 @@ impl Workload {
             is_killed: false,
             storage: None,
             drift: 0,
+            groups: 1,
         }
     }
 }
@@ -226,7 +228,8 @@ pub fn open(
         .chunk_steps(workload.chunk_steps)
         .chunk_bytes(workload.chunk_bytes)
         .existing(workload.existing)
-        .step_offset(workload.step_offset);
+        .step_offset(workload.step_offset)
+        .groups(workload.groups);
     if let Some(storage) = &workload.storage {
         builder = builder.storage(Arc::clone(storage));
     }
