@@ -130,14 +130,15 @@ exits 1 "R10 two sets of one name are refused" "$afflux" fdtd twice.toml --out t
 works "C2 one run" "$afflux" synth --points 40 --variables 2 --steps 3000 --out c2-whole.nc
 for backend in threads $(mpis); do
     on_backend "$backend" 3
-    setsid "${command[@]}" synth --points 40 --variables 2 --steps 3000 --window 100 --step-seconds 0.001 "${on_ranks[@]}" --out "c2-$backend.nc" >/dev/null 2>&1 &
+    setsid "${command[@]}" synth --points 40 --variables 2 --steps 3000 --window 100 --step-seconds 0.001 "${on_ranks[@]}" --out "$PWD/c2-$backend.nc" >/dev/null 2>&1 &
     run=$!
     for _ in $(seq 200); do
         rows=$("$afflux" info --json "c2-$backend.nc" 2>/dev/null | sed -E 's/.*"rows":([0-9]+),.*/\1/')
         [ "${rows:-0}" -ge 300 ] && break
         sleep 0.05
     done
-    kill -KILL -- "-$run" 2>/dev/null
+    # Launcher and ranks, which may be in sessions of their own: all at once, and gone before the next writer comes.
+    while pkill -KILL -f -- "--out $PWD/c2-$backend\.nc"; do sleep 0.02; done
     wait "$run" 2>/dev/null
     works "C2 $backend: killed behind row ${rows:-0}, what is sealed is right" "$afflux" verify "c2-$backend.nc" --synth
     [ "${rows:-0}" -ge 300 ] && ok "C2 $backend: something is sealed" || not_ok "C2 $backend: only ${rows:-0} rows are sealed"

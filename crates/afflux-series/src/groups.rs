@@ -21,6 +21,7 @@ use afflux_container::{CreateError, SeriesFile, group_path, listed_groups, write
 use afflux_storage::Storage;
 
 use crate::builder::{Existing, SeriesBuilder};
+use crate::registration;
 use crate::settings::first_difference;
 use crate::wire::{Damaged, Decoder, Encoder};
 use crate::{FlushError, LocalPoints, OpenError, Orphans, SeriesWriter, Statistics};
@@ -111,7 +112,8 @@ impl SeriesBuilder {
             answer = message.finish();
             planned = Some(plan);
         }
-        world.broadcast(0, &mut answer)?;
+        // As registration answers, so that ranks which ask for one file and for groups understand each other.
+        let (answer, _) = registration::answer(world, answer, Vec::new())?;
         // A rank's own error says more than what rank 0 made of it.
         checked?;
         if let Some(plan) = planned {

@@ -289,7 +289,11 @@ impl SeriesBuilder {
 }
 
 /// Sends rank 0's answers: what concerns all, and for each rank what concerns it (nothing, if there is nothing to say to any).
-fn answer(comm: &dyn Communicator, common: Vec<u8>, replies: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>), CommError> {
+pub(crate) fn answer(
+    comm: &dyn Communicator,
+    common: Vec<u8>,
+    replies: Vec<Vec<u8>>,
+) -> Result<(Vec<u8>, Vec<u8>), CommError> {
     /// Of what concerns all, rank 0 sends no more than this in the scatter; sending it rank by rank then costs less than a collective.
     const JOINED_BYTES_MAX: usize = 64 << 10;
     /// In place of the length of the common part: it comes by itself.

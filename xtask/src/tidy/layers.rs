@@ -144,7 +144,7 @@ fn check_sources(tree: &Tree, folder: &str, package: &str, problems: &mut Vec<Pr
             }
             if FILES_THROUGH_STORAGE.contains(&package)
                 && !PAST_STORAGE.iter().any(|(exempt, _)| *exempt == path)
-                && let Some(call) = RAW_FILE_CALLS.iter().find(|call| code.contains(*call))
+                && let Some(call) = RAW_FILE_CALLS.iter().find(|call| names(&code, call))
             {
                 problems.push(Problem::new(path, line, format!("{call}: files are reached through afflux-storage")));
             }
@@ -152,9 +152,22 @@ fn check_sources(tree: &Tree, folder: &str, package: &str, problems: &mut Vec<Pr
     }
 }
 
+/// Whether `call` stands in `code` as a name of its own: `SeriesFile::open` is no `File::open`.
+fn names(code: &str, call: &str) -> bool {
+    code.match_indices(call)
+        .any(|(at, _)| !code[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == '_'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_a_name_of_its_own() {
+        assert!(names("let file = std::fs::File::open(path)?;", "File::open"));
+        assert!(names("File::open(path)", "File::open"));
+        assert!(!names("SeriesFile::open(path)", "File::open"));
+    }
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
         let mut problems = Vec::new();

@@ -319,7 +319,15 @@ mod tests {
         assert_eq!(scanned.get(&pid), Some(&listed));
 
         let mut tree = Tree::new(pid, 4096);
-        let moment = tree.sample();
+        let mut moment = tree.sample();
+        // In the middle of its exec the grandchild has no memory.
+        for _ in 0..1000 {
+            if moment.resident_bytes > 0 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            moment = tree.sample();
+        }
         assert_eq!((moment.processes, moment.threads, tree.processes_seen()), (1, 1, 1));
         assert!(moment.resident_bytes > 0 && tree.knows(listed[0]) && tree.knows(pid));
         drop(shell.stdin.take());
