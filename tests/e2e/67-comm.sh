@@ -45,7 +45,10 @@ for placement in ("one-processor", "free"):
         for mechanism in must:
             rows = [l for l in lines if (l["placement"], l["mechanism"], l["measure"]) == (placement, mechanism, measure)]
             assert {row["bytes"] for row in rows} == sizes, (placement, mechanism, measure, rows)
-failed = [line for line in lines if line["measure"] == "failed"]
+# Debian's MPICH 4.0.2 refuses to spawn: that is a row too.
+def refused(line):
+    return line["mechanism"] == "mpi-spawned" and line["mpi"].startswith("MPICH") and "MPI_Comm_spawn" in line["reason"]
+failed = [line for line in lines if line["measure"] == "failed" and not refused(line)]
 assert not failed, failed
 PYTHON
 ) && ok "keys, mechanisms and sizes" || not_ok "keys, mechanisms and sizes" "$report"
