@@ -3,27 +3,10 @@
 # datasets of one that was never interrupted.
 . "$(dirname "$0")/lib.sh"
 
-# What may differ is the bookkeeping alone.
-as_uninterrupted() {
-    works "$1" h5diff --exclude-path /afflux "$2" "$3"
-    [ -z "$output" ] || not_ok "$1: h5diff says nothing" "$output"
-}
-
 # rows FILE: how many are sealed in its first set.
 rows() { "$afflux" info --json "$1" | sed -E 's/.*"rows":([0-9]+),.*/\1/'; }
 
 made_up=(synth --points 60 --variables 2 --sets 2)
-
-# The command on `ranks` ranks of `backend`, in `command`.
-on_backend() {
-    local backend=$1 ranks=$2
-    if [ "$backend" = threads ]; then
-        command=("$afflux") on_ranks=(--ranks "$ranks")
-    else
-        on_mpi "$backend" "$ranks"
-        command=("${afflux_on_mpi[@]}") on_ranks=()
-    fi
-}
 
 works "R1 one run of 200 steps, every 10" "$afflux" "${made_up[@]}" --cadence 10 --steps 200 --ranks 3 --window 40 --out r1.nc
 works "R2 one run of 100 steps" "$afflux" "${made_up[@]}" --steps 100 --ranks 3 --window 20 --out r2.nc

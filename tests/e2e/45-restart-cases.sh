@@ -4,22 +4,6 @@
 # between flushes (C2), memory (M4).
 . "$(dirname "$0")/lib.sh"
 
-as_uninterrupted() {
-    works "$1" h5diff --exclude-path /afflux "$2" "$3"
-    [ -z "$output" ] || not_ok "$1: h5diff says nothing" "$output"
-}
-
-# The command on `ranks` ranks of `backend`, in `command`.
-on_backend() {
-    local backend=$1 ranks=$2
-    if [ "$backend" = threads ]; then
-        command=("$afflux") on_ranks=(--ranks "$ranks")
-    else
-        on_mpi "$backend" "$ranks"
-        command=("${afflux_on_mpi[@]}") on_ranks=()
-    fi
-}
-
 # model STEPS PROBES FILE
 model() {
     printf 'steps = %s\ngrid = { cells = [12, 10, 8], cell_size = 0.01 }\nboundaries = { x_min = "cpml" }\ncpml = { thickness = 2 }\n' "$1"

@@ -66,6 +66,24 @@ on_mpi() {
     esac
 }
 
+# on_backend BACKEND RANKS: the command on that many ranks of `threads` or an MPI, in the arrays `command` and `on_ranks`, between
+# which its own arguments go.
+on_backend() {
+    local backend=$1 ranks=$2
+    if [ "$backend" = threads ]; then
+        command=("$afflux") on_ranks=(--ranks "$ranks")
+    else
+        on_mpi "$backend" "$ranks"
+        command=("${afflux_on_mpi[@]}") on_ranks=()
+    fi
+}
+
+# as_uninterrupted NAME FILE FILE: what may differ is the bookkeeping alone.
+as_uninterrupted() {
+    works "$1" h5diff --exclude-path /afflux "$2" "$3"
+    [ -z "$output" ] || not_ok "$1: h5diff says nothing" "$output"
+}
+
 # on_every_rank CODE NAME MPI RANKS ARGUMENTS...: the command ends with this code on each of the ranks, not only where the
 # launcher looks; its output is left in $output.
 on_every_rank() {

@@ -2,13 +2,9 @@
 //!
 //! For `afflux plan` and for whoever wants to know what hints will do before a job of ten thousand nodes is in the queue.
 
-use std::num::NonZeroU64;
+use afflux_plan::{AccessSummary, AggregatorLayout, Explanation, FileTraits, LayoutRequest, Method, Throttle};
 
-use afflux_plan::{
-    AccessSummary, AggregatorLayout, Explanation, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, LayoutRequest, Method, Partition, Throttle, choose_method,
-};
-
+use crate::choices::Choices;
 use crate::hints::{HintFacts, HintReport, Hints, Toggle};
 use crate::{IoOperation, Path};
 
@@ -50,11 +46,6 @@ impl Hints {
         })
     }
 
-    /// Bytes of a window: a collective buffer is cut into as many as are in flight.
-    fn foreseen_window_bytes(&self) -> NonZeroU64 {
-        NonZeroU64::new(self.collective_buffer_bytes.get() / self.buffer_count.get()).unwrap_or(NonZeroU64::MIN)
-    }
-
     /// What an access of all ranks of `machine` would do by `path`. Nothing is opened, and nobody is asked.
     ///
     /// The ranks of a single node that know all of one another's access take one domain for them together, whatever is said
@@ -72,34 +63,24 @@ impl Hints {
     ) -> Foresight {
         let targets = machine.file.stripe_count.map(|count| usize::try_from(count.get()).unwrap_or(usize::MAX));
         let layout = self.layout(machine.node_of_rank, targets);
-        let (toggle, piece_bytes_min) = match operation {
-            IoOperation::Read => (self.collective_read, INDEPENDENT_READ_PIECE_BYTES_MIN),
-            _ => (self.collective_write, INDEPENDENT_WRITE_PIECE_BYTES_MIN),
+        let node_count = machine.node_of_rank.iter().max().map_or(0, |last| last + 1);
+        let choices = Choices { hints: self, file: machine.file, rank_count: machine.node_of_rank.len(), node_count };
+        let node_of = |aggregator| machine.node_of_rank[layout.rank(aggregator).0];
+        let method = match choices.independent_reason(operation, path) {
+            Some(reason) => (Method::Independent, reason),
+            None => choices.method(operation, path, access),
         };
-        let piece_bytes_min = self.independent_piece_bytes_min.map_or(piece_bytes_min, NonZeroU64::get);
-        let method = match (path, toggle) {
-            (Path::Independent, _) => (Method::Independent, "asked for"),
-            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
-            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
-            (_, Toggle::Disable) => (Method::Independent, "the hints disable collective buffering"),
-            _ => choose_method(access, piece_bytes_min),
-        };
-        let window_bytes = self.foreseen_window_bytes();
-        let domains = (method.0 == Method::TwoPhase).then(|| {
-            let (partition, reason) = Partition::choose(access.range, layout.count(), self.partition, &machine.file);
-            (FileDomains::new(access.range, layout.count(), partition, window_bytes), reason)
-        });
-        let throttle = domains.as_ref().and_then(|(domains, _)| {
-            domains.partition().stripe_bytes()?;
-            Some(Throttle::new(machine.file.stripe_count?, self.requests_per_target?))
-        });
+        let domains = (method.0 == Method::TwoPhase).then(|| choices.cut(access.range, layout.count(), node_of));
+        let (method, domains) = choices.bounded(method, access, domains);
+        let throttle = domains.as_ref().and_then(|(domains, _)| choices.throttle(domains, node_of));
+        let window_bytes = choices.window_bytes();
         let hints = self.report(&HintFacts {
             aggregator_count: layout.count(),
             window_bytes: window_bytes.get(),
             buffer_bytes: window_bytes.get() * self.buffer_count.get(),
             file: machine.file,
             existed: false,
-            throttled: throttle.is_some(),
+            throttled: choices.is_throttled() && self.collective_write != Toggle::Disable,
         });
         Foresight { explanation: Explanation::new(method, Some(*access), domains, &layout), layout, throttle, hints }
     }
@@ -108,6 +89,8 @@ impl Hints {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU64;
+
     use afflux_plan::{AggregatorIndex, ByteRange};
 
     #[test]

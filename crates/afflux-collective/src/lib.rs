@@ -12,6 +12,7 @@
 //! not be touched each piece is a call of its own on either path. `examples/hpio.rs` measures HPIO's patterns, and
 //! `tests/bench/mpiio_hpio.c` the same through MPI-IO; `examples/measure.rs` compares the paths.
 
+mod choices;
 mod copy;
 mod error;
 mod file;

@@ -22,7 +22,6 @@ use afflux_storage::Storage;
 
 use crate::builder::{Existing, SeriesBuilder};
 use crate::registration;
-use crate::settings::first_difference;
 use crate::wire::{Damaged, Decoder, Encoder};
 use crate::{FlushError, LocalPoints, OpenError, Orphans, SeriesWriter, Statistics};
 
@@ -96,7 +95,10 @@ impl SeriesBuilder {
         let mut answer = Vec::new();
         let mut planned = None;
         if world.rank() == 0 {
-            let plan = self.compare(&gathered).and_then(|()| self.look().map_err(|error| (0, error)));
+            let plan = self
+                .read_requests(&gathered)
+                .and_then(|pieces| self.settle_points(pieces, world.size()))
+                .and_then(|()| self.look().map_err(|error| (0, error)));
             let mut message = Encoder::default();
             match &plan {
                 Ok(plan) => {
@@ -151,25 +153,6 @@ impl SeriesBuilder {
                 problem: "points that nobody registers are filled in one shared file only: leave them out, or write one group".into(),
             }),
         }
-    }
-
-    /// On rank 0: all ranks describe the same.
-    fn compare(&self, gathered: &[Vec<u8>]) -> Result<(), (usize, OpenError)> {
-        let own = self.settings();
-        for (rank, bytes) in gathered.iter().enumerate() {
-            let mut message = Decoder::new(bytes);
-            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
-            if message.word().map_err(damaged)? == 1 {
-                let text = message.text().map_err(damaged)?.to_owned();
-                return Err((rank, OpenError::Elsewhere { rank, message: text }));
-            }
-            let lines = message.count(8).map_err(damaged)?;
-            let settings = (0..lines).map(|_| message.text()).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-            if let Some(difference) = first_difference(&own, &settings) {
-                return Err((rank, OpenError::Disagree { rank, difference }));
-            }
-        }
-        self.settle_points(gathered)
     }
 
     /// On rank 0: what files there are, and whether they may be used.

@@ -67,7 +67,7 @@ impl SeriesBuilder {
         let mut orphans = Vec::new();
         let mut bound = self.memory_bound();
         if comm.rank() == 0 {
-            match self.settle(gathered) {
+            match self.settle(&gathered) {
                 Ok((registered, container, resumed, root_bound)) => {
                     bound = root_bound;
                     common = encode_common(&registered, &container, resumed.as_ref());
@@ -121,27 +121,8 @@ impl SeriesBuilder {
     }
 
     /// On rank 0: compares the ranks' settings, settles their points and creates the file.
-    fn settle(&self, gathered: Vec<Vec<u8>>) -> Settled {
-        let own = self.settings();
-        let mut pieces: Vec<Vec<Vec<Piece>>> = self.sets.iter().map(|_| Vec::new()).collect();
-        for (rank, bytes) in gathered.into_iter().enumerate() {
-            let mut message = Decoder::new(&bytes);
-            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
-            if message.word().map_err(damaged)? == 1 {
-                let text = message.text().map_err(damaged)?.to_owned();
-                return Err((rank, OpenError::Elsewhere { rank, message: text }));
-            }
-            let lines = message.count(8).map_err(damaged)?;
-            let settings = (0..lines).map(|_| message.text()).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-            if let Some(difference) = first_difference(&own, &settings) {
-                return Err((rank, OpenError::Disagree { rank, difference }));
-            }
-            for set in &mut pieces {
-                let count = message.count(8).map_err(damaged)?;
-                let patches = (0..count).map(|_| Piece::decode(&mut message)).collect::<Result<_, _>>();
-                set.push(patches.map_err(damaged)?);
-            }
-        }
+    fn settle(&self, gathered: &[Vec<u8>]) -> Settled {
+        let pieces = self.read_requests(gathered)?;
         // Before anything of that size is made of them.
         let load = RegistrationLoad::of(pieces.iter().flatten().flatten());
         let bound = self.root_memory_bound(load, &vec![0; pieces.len()]);
@@ -173,17 +154,21 @@ impl SeriesBuilder {
         Ok((registered, container, resumed, bound))
     }
 
-    /// On rank 0, of ranks that agree on their settings: the points of all groups together are sound, and no point is in two groups
-    /// (within one, its own registration says what is to be done about doubles).
-    pub(crate) fn settle_points(&self, gathered: &[Vec<u8>]) -> Result<(), (usize, OpenError)> {
-        let ranks = gathered.len();
+    /// On rank 0: what each rank has of each set, indexed by set and rank, of ranks that describe the same.
+    pub(crate) fn read_requests(&self, gathered: &[Vec<u8>]) -> Result<Vec<Vec<Vec<Piece>>>, (usize, OpenError)> {
+        let own = self.settings();
         let mut pieces: Vec<Vec<Vec<Piece>>> = self.sets.iter().map(|_| Vec::new()).collect();
         for (rank, bytes) in gathered.iter().enumerate() {
-            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
             let mut message = Decoder::new(bytes);
-            message.word().map_err(damaged)?;
-            for _ in 0..message.count(8).map_err(damaged)? {
-                message.text().map_err(damaged)?;
+            let damaged = |damaged: Damaged| (rank, OpenError::Settings(damaged.to_string()));
+            if message.word().map_err(damaged)? == 1 {
+                let text = message.text().map_err(damaged)?.to_owned();
+                return Err((rank, OpenError::Elsewhere { rank, message: text }));
+            }
+            let lines = message.count(8).map_err(damaged)?;
+            let settings = (0..lines).map(|_| message.text()).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+            if let Some(difference) = first_difference(&own, &settings) {
+                return Err((rank, OpenError::Disagree { rank, difference }));
             }
             for set in &mut pieces {
                 let count = message.count(8).map_err(damaged)?;
@@ -191,6 +176,12 @@ impl SeriesBuilder {
                 set.push(patches.map_err(damaged)?);
             }
         }
+        Ok(pieces)
+    }
+
+    /// On rank 0, of ranks that agree on their settings: the points of all groups together are sound, and no point is in two groups
+    /// (within one, its own registration says what is to be done about doubles).
+    pub(crate) fn settle_points(&self, pieces: Vec<Vec<Vec<Piece>>>, ranks: usize) -> Result<(), (usize, OpenError)> {
         for (set, pieces) in self.sets.iter().zip(pieces) {
             let refuse = |problem: String| Err((0, OpenError::Points { set: set.name.clone(), problem }));
             let mut counts = vec![0_u64; self.groups];

@@ -4,13 +4,10 @@ use std::num::NonZeroU64;
 
 use afflux_comm::Reduce;
 use afflux_comm::agree::agree;
-use afflux_plan::{
-    AccessSummary, ByteRange, Explanation, Extents, FileDomains, FileTraits, INDEPENDENT_READ_PIECE_BYTES_MIN,
-    INDEPENDENT_WRITE_PIECE_BYTES_MIN, Method, Partition, PartitionMethod, Rank, Throttle, choose_method,
-    even_counts_below,
-};
+use afflux_plan::{AccessSummary, Explanation, Extents, FileDomains, FileTraits, Method, Rank, Throttle};
 
 use super::{CollectiveFile, Settled, hash_of};
+use crate::choices::Choices;
 use crate::error::{LocalFailure, from_verdict};
 use crate::memory::in_memory;
 use crate::node::Node;
@@ -19,19 +16,6 @@ use crate::traits::{traits_of, words_of};
 use crate::two_phase::{Engine, Requests};
 use crate::windows::Shape;
 use crate::{AccessReport, CollectiveError, IoOperation, Part, Path, Toggle, Work};
-
-/// Rounds that are allowed beyond those a dense access of the same payload takes, and how many times those: an access
-/// that is mostly holes would pass through empty windows without end.
-const SPARSE_ROUNDS_MAX: u64 = 64;
-
-/// The longest window: its bytes are counted in 32 bits.
-const WINDOW_BYTES_MAX: u64 = 1 << 30;
-
-/// The longest window where nothing of the file system asks for long writes: it stays in a core's cache between the ranks that
-/// fill it and the one that writes it, and a write of it is long enough that calls do not count. (Measured with 4 MPI ranks on 2
-/// cores, 16 MiB in regions of 8 bytes, time on cores of a write to a new file in memory: 1 MiB windows 21 ms, 512 KiB 13 ms,
-/// 256 KiB 12 ms, 128 KiB 14 ms. Every rank has to map the pages of every window, too.)
-const WINDOW_BYTES_MAX_ON_ONE_NODE: u64 = 256 << 10;
 
 /// One call, as this rank makes it.
 pub(super) struct Request<'a> {
@@ -158,14 +142,19 @@ impl CollectiveFile {
         Ok(self.node.get_or_init(|| node))
     }
 
+    /// What is chosen for this file, as far as it is known.
+    pub(super) fn choices(&self) -> Choices<'_> {
+        Choices {
+            hints: &self.hints,
+            file: self.traits(),
+            rank_count: self.comm.size(),
+            node_count: self.comm.nodes().node_count,
+        }
+    }
+
     /// The longest window of an aggregator.
     pub(super) fn window_bytes(&self) -> NonZeroU64 {
-        let share = self.hints.collective_buffer_bytes.get() / self.hints.buffer_count;
-        let max = match (self.comm.nodes().node_count, self.traits().stripe_bytes) {
-            (1, None) => WINDOW_BYTES_MAX_ON_ONE_NODE,
-            _ => WINDOW_BYTES_MAX,
-        };
-        NonZeroU64::new(share.min(max)).unwrap_or(NonZeroU64::MIN)
+        self.choices().window_bytes()
     }
 
     /// What is known of the file, alike on all ranks.
@@ -184,17 +173,13 @@ impl CollectiveFile {
 
     /// Whether the bound on requests at a storage target, if there is one, holds for accesses through aggregators.
     pub(super) fn is_throttled(&self) -> bool {
-        let by_stripes = !matches!(self.hints.partition, PartitionMethod::Even | PartitionMethod::Aligned);
-        self.hints.requests_per_target.is_some() && self.traits().stripe_count.is_some() && by_stripes
+        self.choices().is_throttled()
     }
 
     /// The turns that aggregators take at storage targets, where requests are bounded and a ring is within a node.
     fn throttle(&self, domains: &FileDomains, node: &Node) -> Option<Throttle> {
-        let targets = self.traits().stripe_count?;
-        domains.partition().stripe_bytes()?;
-        let throttle = Throttle::new(targets, self.hints.requests_per_target?);
         let layout = self.layout();
-        throttle.is_within_nodes(domains, |aggregator| node.number_of(layout.rank(aggregator))).then_some(throttle)
+        self.choices().throttle(domains, |aggregator| node.number_of(layout.rank(aggregator)))
     }
 
     /// What rank 0 says of the file; other ranks say nothing.
@@ -205,21 +190,9 @@ impl CollectiveFile {
         }
     }
 
-    fn toggle(&self, operation: IoOperation) -> Toggle {
-        match operation {
-            IoOperation::Read => self.hints.collective_read,
-            IoOperation::Write | IoOperation::Open => self.hints.collective_write,
-        }
-    }
-
     /// Why an access needs no agreement, if it is so.
     pub(super) fn independent_reason(&self, operation: IoOperation, path: Path) -> Option<&'static str> {
-        match (path, self.toggle(operation)) {
-            (Path::Independent, _) => Some("asked for"),
-            (Path::Auto, Toggle::Disable) => Some("the hints disable collective buffering"),
-            (Path::Auto, Toggle::Automatic) if self.comm.size() == 1 => Some("there is one rank"),
-            _ => None,
-        }
+        self.choices().independent_reason(operation, path)
     }
 
     /// How an access on which the ranks have agreed is made, and why.
@@ -229,17 +202,7 @@ impl CollectiveFile {
         path: Path,
         access: &AccessSummary,
     ) -> (Method, &'static str) {
-        let piece_bytes_min = match operation {
-            IoOperation::Read => INDEPENDENT_READ_PIECE_BYTES_MIN,
-            IoOperation::Write | IoOperation::Open => INDEPENDENT_WRITE_PIECE_BYTES_MIN,
-        };
-        let piece_bytes_min = self.hints.independent_piece_bytes_min.map_or(piece_bytes_min, NonZeroU64::get);
-        match (path, self.toggle(operation)) {
-            (Path::TwoPhase, _) => (Method::TwoPhase, "asked for"),
-            (_, Toggle::Enable) => (Method::TwoPhase, "the hints enable collective buffering"),
-            _ if self.is_throttled() => (Method::TwoPhase, "requests at storage targets are bounded"),
-            _ => choose_method(access, piece_bytes_min),
-        }
+        self.choices().method(operation, path, access)
     }
 
     /// Collective, unless the path asked for needs no agreement.
@@ -256,54 +219,29 @@ impl CollectiveFile {
         self.check_agreement(call_hashes.0, call_hashes.1)?;
         self.settle(file);
         let method = self.method_for(request.operation, request.path, &access);
-        let (method, domains) = match method.0 {
-            Method::TwoPhase => match self.domains(&access, known.is_some())? {
-                Some(domains) => (method, Some(domains)),
-                None => ((Method::Independent, "the access is too sparse for bounded rounds"), None),
-            },
-            Method::Independent => (method, None),
+        let domains = match method.0 {
+            Method::TwoPhase => Some(self.domains(&access, known.is_some())?),
+            Method::Independent => None,
         };
+        let (method, domains) = self.choices().bounded(method, &access, domains);
         let explanation = Explanation::new(method, Some(access), domains, self.layout());
         Ok(Decision { explanation, abandoned: failed_ranks > 0, known, description_bytes })
     }
 
-    /// The file domains of an access and the reason for them; `None` where rounds would pass through endless holes.
+    /// The file domains of an access and the reason for them.
     ///
     /// Where the ranks of a single node know all, each of them writes and reads windows, whosever they are: then one domain, whose
     /// windows follow one another, is as quick as several, and its buffers are fewer pages to map and cache.
-    fn domains(
-        &self,
-        access: &AccessSummary,
-        known: bool,
-    ) -> Result<Option<(FileDomains, &'static str)>, CollectiveError> {
+    fn domains(&self, access: &AccessSummary, known: bool) -> Result<(FileDomains, &'static str), CollectiveError> {
         let free = self.hints.aggregator_count.is_none() && self.traits().stripe_bytes.is_none();
+        let layout = self.layout();
         let by_all = known && free && self.node()?.has_all();
-        let count = if by_all { 1 } else { self.layout().count() };
-        let (domains, reason) = self.cut(access.range, count)?;
-        let dense_rounds = access.bytes / self.window_bytes() + 1;
-        let bounded = domains.round_count() <= dense_rounds.saturating_mul(SPARSE_ROUNDS_MAX);
-        Ok(bounded.then_some((domains, reason)))
-    }
-
-    /// The domains of `count` aggregators; of fewer, where requests are bounded and turns would have to be passed on between
-    /// nodes. (Only helper threads access the file, and they send no message: so that a token travels in memory.)
-    fn cut(&self, range: ByteRange, count: usize) -> Result<(FileDomains, &'static str), CollectiveError> {
-        let cut = |count| {
-            let (partition, reason) = Partition::choose(range, count, self.hints.partition, &self.traits());
-            (FileDomains::new(range, count, partition, self.window_bytes()), reason)
-        };
-        let (domains, reason) = cut(count);
-        let Some(targets) = self.traits().stripe_count.filter(|_| self.is_throttled()) else {
-            return Ok((domains, reason));
-        };
-        let node = self.node()?;
-        if self.throttle(&domains, node).is_some() {
-            return Ok((domains, reason));
+        let count = if by_all { 1 } else { layout.count() };
+        if !self.is_throttled() {
+            return Ok(self.choices().cut(access.range, count, |_| 0));
         }
-        let mut fewer = even_counts_below(count, in_memory(targets.get())).map(|count| cut(count).0);
-        let domains = fewer.find(|domains| self.throttle(domains, node).is_some());
-        let domains = domains.expect("a single aggregator shares its turns with nobody");
-        Ok((domains, "so many aggregators that turns at a storage target are taken within a node"))
+        let node = self.node()?;
+        Ok(self.choices().cut(access.range, count, |aggregator| node.number_of(layout.rank(aggregator))))
     }
 
     /// How many aggregators exchange with other nodes at a time, at least one: as asked, else those of one group of the throttle.
